@@ -27,12 +27,13 @@ class Figure:
         self.columns, self.ratios = (ours, *peers), peers if ratios is None else ratios
         self.scale = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}[unit]
         self.rows: list[list[str]] = []
+        self.notes: dict[int, str] = {}  # {number of a row: what is printed behind it}
 
     def add(
         self, label: str, times: Mapping[str, Times | str], scale: float = 1.0, limited: bool = True,
-        limit: float | None = None,
+        limit: float | None = None, note: str = "",
     ) -> None:  # fmt: skip
-        """Add a row; ``scale`` turns seconds of a call into those of one of its parts.
+        """Add a row; ``scale`` turns seconds of a call into those of one of its parts. note: printed behind the row.
 
         A row that is not ``limited`` is there for comparison: the limit, the row's own or the table's, does not judge
         it. In place of times a few words say why there are none.
@@ -41,6 +42,8 @@ class Figure:
         factor = self.scale * scale
         cells = [t if isinstance(t, str) else f"{t.fastest * factor:.4g}" for t in self._of(times, self.columns)]
         ours = times[self.ours]
+        if note:
+            self.notes[len(self.rows)] = note
         self.rows.append([label, *cells, *(self._ratio(ours, t, limit) for t in self._of(times, self.ratios))])
 
     @staticmethod
@@ -62,9 +65,9 @@ class Figure:
         print(f"\n{self.title}{limit}")
         lines = [head, *self.rows]
         widths = [max(len(row[c]) for row in lines) for c in range(len(head))]
-        for row in lines:
+        for number, row in enumerate(lines, -1):
             cells = [c.rjust(w) if k else c.ljust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
-            print("  ".join(cells).rstrip())
+            print("  ".join([*cells, self.notes.get(number, "")]).rstrip())
 
 
 def machine() -> str:

@@ -41,7 +41,7 @@ from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words.syntax import read_once
 
-__all__ = ["ElementwiseOp"]
+__all__ = ["ElementwiseOp", "cast_number"]
 
 
 class ElementwiseOp:
@@ -105,7 +105,7 @@ class ElementwiseOp:
                 return self(*numeric, inplace=inplace)
             plan = self.plans[full_key] = self._plan(operands, tensors, tensors[0]._layout if inplace else None)
         runtime = _runtime_numbers(plan, operands) if numbers or self.op.scalars else []
-        scalars = tuple([_cast_number(plan.dtype, v) for _, v in runtime])
+        scalars = tuple([cast_number(plan.dtype, v) for _, v in runtime])
         return self._run(plan, tensors, operands, scalars, inplace)
 
     def _overridden(self, operands: tuple[Any, ...]) -> bool:
@@ -162,7 +162,7 @@ class ElementwiseOp:
         if saved_inputs:
             node.edges = edges
         if backward.scalar_names:
-            node.scalars = {a.name: _cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
+            node.scalars = {a.name: cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute ``op(target, other)`` into ``target``, not recorded: for gradients that the engine owns."""
@@ -317,6 +317,6 @@ def _runtime_numbers(plan: ForwardPlan, operands: Any) -> list[tuple[Argument, A
 _CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 
 
-def _cast_number(dtype: np.dtype[Any], value: Any) -> Any:
+def cast_number(dtype: np.dtype[Any], value: Any) -> Any:
     """A number as the Python type of the compute dtype: a kernel is compiled for one type of number, not for each."""
     return _CAST[dtype.kind](value)

@@ -19,11 +19,11 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
-from jitgrad.core.layout import cache, layout_of
+from jitgrad.core.layout import Layout, cache, layout_of
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
-from jitgrad.dispatch.elementwise import ElementwiseOp
+from jitgrad.dispatch.elementwise import ElementwiseOp, cast_number
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
@@ -37,6 +37,7 @@ __all__ = ["OPERATIONS"]
 OPERATIONS: dict[str, ElementwiseOp] = {}
 # NumPy's kind of the compute dtype -> the Python type that a kernel gets numbers in: one compiled overload each.
 _CASTS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+_PLAIN = (bool, int, float)  # the types of numbers that plans of the fast paths are kept for
 
 
 def _publish(op: type[Elementwise]) -> None:
@@ -73,10 +74,45 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
-    """Ops of three tensors and the like, whose calls are always bound and looked up by ElementwiseOp."""
+    """The fast path of all other ops: of three operands or more, tensors or numbers, and of two and options."""
+    # {layout of each tensor, type of each number: (plan, places of the tensors, those of the numbers, other options)}
+    plans: dict[Any, tuple[ForwardPlan, tuple[int, ...], tuple[int, ...], tuple[Any, ...]]] = cache()
+    get, op = plans.get, operation.op
+    names, differentiable = (*op.inputs, *op.scalars), bool(op.grads)
 
-    def general(*operands: Any, **named: Any) -> Tensor:
-        return operation.general(*operands, **named)
+    def first(key: Any, operands: tuple[Any, ...]) -> Tensor:
+        result = operation(*operands)
+        if op.literals or not all(isinstance(k, Layout) or k in _PLAIN for k in key):
+            return result  # as in ``_binary``
+        found = [x if isinstance(x, Layout) else operation._number_key(k, operands[k]) for k, x in enumerate(key)]
+        if (plan := operation.plans.get((*found, False))) is not None:
+            tensors = tuple([k for k, x in enumerate(key) if isinstance(x, Layout)])
+            numbers = tuple([k for k in range(len(key)) if k not in tensors])
+            rest = tuple([cast_number(plan.dtype, op.scalars[n]) for n in names[len(key) :]])
+            plans[key] = plan, tensors, numbers, rest
+        return result
+
+    def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
+        if named or out is not None:
+            return operation.general(*operands, out=out, **named)
+        key = tuple([getattr(x, "_layout", None) or x.__class__ for x in operands])
+        entry = get(key)
+        if entry is None:
+            return first(key, operands)
+        plan, places, numbers, values = entry
+        tensors = operands
+        if numbers:
+            tensors = tuple([operands[k] for k in places])
+            values = (*[cast_number(plan.dtype, operands[k]) for k in numbers], *values)
+        result = plan.compute(*tensors, *values)
+        if differentiable and grad_state.enabled:
+            wants = tuple([t._requires_grad for t in tensors])
+            if True in wants:
+                backward = plan.backward_plans.get(wants) or plan.backward_plan(wants)
+                node = backward.record(result, *tensors)
+                if backward.scalar_names:
+                    node.scalars = dict(zip([a.name for a in plan.arguments if a.kind == "scalar"], values))
+        return result
 
     return general
 
@@ -122,7 +158,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.
-        if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
+        if not op.literals and (isinstance(y, Tensor) or type(y) in _PLAIN):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
             if (plan := operation.plans.get((x._layout, second, False))) is not None:
                 plans[key] = plan

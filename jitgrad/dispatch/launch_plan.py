@@ -44,15 +44,16 @@ class LaunchPlan:
 
     def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
                  tail: tuple[Any, ...], uploads: tuple[int, ...] = (),
-                 expanded: tuple[int, ...] = (), halves: tuple[int, ...] = ()):  # fmt: skip
+                 expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (),
+                 gapless: tuple[int, ...] = ()):  # fmt: skip
         self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded, halves)(self)
-        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded, halves)(self)
+        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded, halves, gapless)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded, halves, gapless)(self)
 
 
 # How a launch passes an array to the kernel, by form. Flat loops want one dimension; ravel("K") is a view of dense
 # memory in any order of dims. Strided loops get the first element and index from it, so that one compiled overload
-# serves every rank, permutation and broadcast.
+# serves every rank, permutation and broadcast; a row-major array begins with it, and as a vector is made sooner.
 _ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
           "tiled strided": "first_element({})", "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
 _TAILS = {"strided": 4, "tiled strided": 4, "device flat": 1, "device strided": 2}
@@ -89,13 +90,13 @@ _RETRY = {
 @functools.cache
 def _launcher(
     inputs: int, numbers: int, outputs: int, form: str, target: bool, uploads: tuple[int, ...] = (),
-    expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (),
+    expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (), gapless: tuple[int, ...] = (),
 ) -> Callable[[LaunchPlan], Callable[..., Any]]:  # fmt: skip
     """``make(plan)``, which returns ``compute`` or, for a ``target``, ``write``, for these counts of arguments.
 
     uploads: the inputs that have to be copied to the device of the others first. expanded: those that are one number,
     of which the kernel gets the first element. halves: the arrays, inputs and then results, of float16 and bfloat16, of
-    which it gets the bits.
+    which it gets the bits. gapless: those, in the order of ``halves``, that strided loops get as vectors.
 
     Generated as text, as namedtuple generates methods: these are the library's hottest functions, and loops over one or
     two arguments would double their cost. For the same reason ``launch`` is written out in them: it tests ``observers``
@@ -113,6 +114,7 @@ def _launcher(
         constants.append(f"    {', '.join(tail)}, = tail")
     values = [f"uploaded({t}._data)" if k in uploads else f"{t}._data" for k, t in enumerate(tensors)]
     forms = [_ARRAY["strided" if k in expanded else form] for k in range(inputs)] + [_ARRAY[form]] * outputs
+    forms = [_ARRAY["flat"] if k in gapless else f for k, f in enumerate(forms)]
     values += [f"data{k}" for k in count]
     values = [f"{v}.view(uint16)" if k in halves else v for k, v in enumerate(values)]
     arrays = [f.format(a) for f, a in zip(forms, values, strict=True)]
@@ -257,7 +259,9 @@ def plan_elementwise(
     meta = device != "cpu" and device.type == "meta"
     uploads = () if meta else tuple(k for k, x in enumerate(inputs) if x.device != device)
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
-    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves)
+    strided = form in ("strided", "tiled strided")
+    gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
+    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless)
 
 
 _COMPUTE = dict.fromkeys(HALVES, np.dtype("float32"))  # what kernels compute in for dtypes of 16 bits

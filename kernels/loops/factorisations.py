@@ -6,17 +6,17 @@ LAPACK's order; inputs have any strides. ``info``, int32, is LAPACK's word for e
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from jitgrad.kernels.lapack import each, integers, on_one
 from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops import small_matrices
 
 __all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of", "copied", "determinants", "first_failure", "geqrf",
-    "inverse", "ldl_factor", "ldl_solve", "log_determinants", "lu_factor", "lu_solve", "orgqr", "ormqr", "permutation",
-    "pivot_outside", "scaled_adjugate", "scaled_inverse", "solve_triangular", "unpack", "upper",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of", "copied", "count_of", "determinants",
+    "first_failure", "inverse", "ldl_factor", "ldl_solve", "log_determinants", "lu_factor", "lu_solve", "permutation",
+    "pivot_outside", "rows_of", "scaled_adjugate", "scaled_inverse", "solve_triangular", "unpack", "whole_numbers",
+    "working_memory", "written_columns",
 ]  # fmt: skip
 
 
@@ -46,18 +46,28 @@ def columns_of(x):
     return turned if turned.flags.c_contiguous else np.ascontiguousarray(turned)
 
 
+def rows_of(x):
+    """All matrices, row by row, as one array: copied where they don't lie so."""
+    return np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
+
+
+def written_columns(out):
+    """The memory of new matrices of LAPACK's order as one array, (count, columns, rows)."""
+    return out.swapaxes(-1, -2).reshape(-1, out.shape[-1], out.shape[-2])
+
+
 @library("out")
 def copied(x, out):
     """A copy of ``x`` in another order."""
     np.copyto(out, x)
 
 
-def _count(x):
+def count_of(x):
     """How many matrices there are; 0 if they are empty."""
     return x.size and x.size // (x.shape[-1] * x.shape[-2])
 
 
-def _ints(name, x, size, count):
+def whole_numbers(name, x, size, count):
     return np.empty(size * count, integers(x.dtype, name))
 
 
@@ -66,24 +76,15 @@ def _keep(found, target):
     target[...] = found.reshape(target.shape)
 
 
-_MASKED = 32  # up to this size a triangle is copied by a mask, which NumPy does sooner than LAPACK is called
-
-
-@functools.lru_cache(maxsize=64)
-def _triangle(rows, columns, upper):
-    """Where a matrix has its upper, or lower, triangle."""
-    return ~np.tri(rows, columns, -1, bool) if upper else np.tri(rows, columns, dtype=bool)
-
-
 def _clear(matrices, n, upper):
     """Set the elements above, or, not ``upper``, below the diagonal of square matrices to zero."""
     if n > 1:
         zero, offset = np.zeros(1, matrices.dtype), n if upper else 1
-        each("laset", matrices.dtype, _count(matrices), "U" if upper else "L", n - 1, n - 1, (zero, None),
+        each("laset", matrices.dtype, count_of(matrices), "U" if upper else "L", n - 1, n - 1, (zero, None),
              (zero, None), (matrices, offset), n)  # fmt: skip
 
 
-def _work(dtype, size):
+def working_memory(dtype, size):
     """Working memory of so many elements, and its size: 64 columns, or rows, are LAPACK's largest block."""
     return (np.empty(size, dtype), None), size
 
@@ -94,16 +95,16 @@ def _work(dtype, size):
 @library("out", "info")
 def cholesky(x, out, info, upper):
     """The triangular factor of positive-definite matrices, of which one triangle is read."""
-    if not (count := _count(out)):
+    if not (count := count_of(out)):
         info[...] = 0
         return
-    n, found = out.shape[-1], _ints("potrf", x, 1, count)
-    if n <= _MASKED:
-        out[...] = 0
-        np.copyto(out, x, where=_triangle(n, n, upper))
-    else:
-        np.copyto(out, x)
-        _clear(out, n, not upper)
+    n = out.shape[-1]
+    if small_matrices.fits(out.dtype, n):
+        small_matrices.cholesky.call(rows_of(x), written_columns(out), info.reshape(-1), upper)
+        return
+    found = whole_numbers("potrf", x, 1, count)
+    np.copyto(out, x)
+    _clear(out, n, not upper)
     with on_one(count * n * n):
         each("potrf", x.dtype, count, "U" if upper else "L", n, out, n, found)
     last = out[..., -1, -1]
@@ -117,8 +118,8 @@ def cholesky(x, out, info, upper):
 def cholesky_solve(b, factor, out, upper):
     """Solutions X of A X = B for the factor of A."""
     np.copyto(out, b)
-    if count := _count(out):
-        (n, k), found = out.shape[-2:], _ints("potrs", b, 1, count)
+    if count := count_of(out):
+        (n, k), found = out.shape[-2:], whole_numbers("potrs", b, 1, count)
         with on_one(count * n * max(n, k)):
             each("potrs", b.dtype, count, "U" if upper else "L", n, k, columns_of(factor), n, out, n, found)
 
@@ -127,8 +128,8 @@ def cholesky_solve(b, factor, out, upper):
 def cholesky_inverse(factor, out, upper):
     """The inverse of A for the factor of A."""
     np.copyto(out, factor)
-    if count := _count(out):
-        n, found = out.shape[-1], _ints("potri", out, 1, count)
+    if count := count_of(out):
+        n, found = out.shape[-1], whole_numbers("potri", out, 1, count)
         with on_one(count * n * n):
             each("potri", out.dtype, count, "U" if upper else "L", n, out, n, found)
         other = np.tri(n, k=-1, dtype=bool)
@@ -141,11 +142,16 @@ def cholesky_inverse(factor, out, upper):
 @library("out", "pivots", "info")
 def lu_factor(x, out, pivots, info):
     """L and U in one matrix, and the rows that were exchanged, counted from 1."""
-    if not (count := _count(out)):
+    if not (count := count_of(out)):
         info[...] = 0
         return
-    (m, n), found = out.shape[-2:], _ints("getrf", x, 1, count)
-    exchanged = _ints("getrf", x, min(m, n), count)
+    m, n = out.shape[-2:]
+    if small_matrices.fits(out.dtype, m, n):
+        chosen = pivots.reshape(count, min(m, n))
+        small_matrices.lu.call(rows_of(x), written_columns(out), chosen, info.reshape(-1))
+        return
+    found = whole_numbers("getrf", x, 1, count)
+    exchanged = whole_numbers("getrf", x, min(m, n), count)
     np.copyto(out, x)
     with on_one(count * m * n):
         each("getrf", x.dtype, count, m, n, out, m, exchanged, found)
@@ -163,8 +169,12 @@ def lu_solve(lu, pivots, b, out, left, adjoint):
         return
     turned = out if left else out.swapaxes(-1, -2)
     np.copyto(out, b if left or not adjoint else b.conj())  # X A^H = B is A X^H = B^H
-    if count := _count(out):
-        (n, k), found = turned.shape[-2:], _ints("getrs", lu, 1, count)
+    if count := count_of(out):
+        (n, k), found = turned.shape[-2:], whole_numbers("getrs", lu, 1, count)
+        if left and not adjoint and small_matrices.fits(out.dtype, n):
+            factors = columns_of(lu).reshape(count, n, n)
+            small_matrices.solve.call(factors, np.ascontiguousarray(pivots).reshape(count, n), written_columns(out))
+            return
         how = ("C" if adjoint else "N") if left else ("N" if adjoint else "T")
         exchanged = pivots.astype(integers(lu.dtype, "getrs"), order="C")
         with on_one(count * n * max(n, k)):
@@ -176,14 +186,23 @@ def lu_solve(lu, pivots, b, out, left, adjoint):
 @library("out", "info")
 def inverse(x, out, info):
     """Inverse matrices, by their LU."""
-    if not (count := _count(out)):
+    if not (count := count_of(out)):
         info[...] = 0
         return
-    n, found, exchanged = out.shape[-1], _ints("getrf", x, 1, count), _ints("getrf", x, out.shape[-1], count)
+    n = out.shape[-1]
+    if small_matrices.fits(out.dtype, n):
+        factors, chosen = np.empty((count, n, n), out.dtype), np.empty((count, n), np.int32)
+        small_matrices.lu.call(rows_of(x), factors, chosen, info.reshape(-1))
+        out[...] = np.eye(n, dtype=out.dtype)
+        small_matrices.solve.call(factors, chosen, written_columns(out))
+        if info.any():
+            out[info != 0] = np.nan
+        return
+    found, exchanged = whole_numbers("getrf", x, 1, count), whole_numbers("getrf", x, n, count)
     np.copyto(out, x)
     with on_one(count * n * n):
         each("getrf", x.dtype, count, n, n, out, n, exchanged, found)
-        each("getri", x.dtype, count, n, out, n, exchanged, *_work(x.dtype, 64 * n), found)
+        each("getri", x.dtype, count, n, out, n, exchanged, *working_memory(x.dtype, 64 * n), found)
     _keep(found, info)
     if info.any():
         out[info != 0] = np.nan
@@ -194,10 +213,11 @@ def scaled_inverse(lu, pivots, factor, out):
     """``factor`` times the adjoint of the inverse, row-major, for the LU of a matrix."""
     turned = out.swapaxes(-1, -2)
     np.copyto(turned, lu)
-    if count := _count(out):
-        n, found, exchanged = out.shape[-1], _ints("getri", out, 1, count), pivots.astype(integers(out.dtype, "getri"))
+    if count := count_of(out):
+        n, found = out.shape[-1], whole_numbers("getri", out, 1, count)
+        exchanged = pivots.astype(integers(out.dtype, "getri"))
         with on_one(count * n * n):
-            each("getri", out.dtype, count, n, turned, n, exchanged, *_work(out.dtype, 64 * n), found)
+            each("getri", out.dtype, count, n, turned, n, exchanged, *working_memory(out.dtype, 64 * n), found)
         if out.dtype.kind == "c":
             np.conjugate(out, out)
         np.multiply(out, factor[..., None, None], out)
@@ -283,67 +303,16 @@ def permutation(pivots, out):
 def solve_triangular(a, b, out, upper, left, unit):
     """Solutions of A X = B, or X A = B, for triangular A."""
     np.copyto(out, b)
-    if count := _count(out):
+    if count := count_of(out):
         m, n = out.shape[-2:]
+        if small_matrices.fits(out.dtype, a.shape[-1]):
+            small_matrices.solve_triangular.call(rows_of(a), written_columns(out), upper, left, unit)
+            return
         turned = a.flags.c_contiguous  # row-major matrices are column-major transposed ones
         factor, one = a if turned else columns_of(a), np.ones(1, a.dtype)
         options = "L" if left else "R", "U" if upper != turned else "L", "T" if turned else "N", "U" if unit else "N"
         with on_one(count * a.shape[-1] * max(m, n)):
             each("trsm", a.dtype, count, *options, m, n, (one, None), factor, a.shape[-1], out, m)
-
-
-# -- QR -------------------------------------------------------------------------------------------------
-
-
-@library("out", "tau")
-def geqrf(x, out, tau):
-    """R on and above the diagonal, and below it the reflectors whose product is Q, with their factors."""
-    np.copyto(out, x)
-    if count := _count(out):
-        (m, n), found = out.shape[-2:], _ints("geqrf", x, 1, count)
-        with on_one(count * m * n):
-            each("geqrf", x.dtype, count, m, n, out, m, tau, *_work(x.dtype, 64 * n), found)
-
-
-@library("out")
-def upper(x, out):
-    """The upper triangle of the first rows, as many as ``out`` has; zeros below."""
-    out[...] = 0
-    (m, n), k = x.shape[-2:], out.shape[-2]
-    if max(k, n) <= _MASKED:
-        np.copyto(out, x[..., :k, :], where=_triangle(k, n, True))
-    elif count := _count(out):
-        each("lacpy", x.dtype, count, "U", k, n, x, m, out, k)
-
-
-@library("out")
-def orgqr(x, tau, out):
-    """The first columns of Q, as many as ``out`` has, from reflectors."""
-    (m, n), k = out.shape[-2:], tau.shape[-1]
-    if not k:
-        out[...] = np.eye(m, n, dtype=out.dtype)
-        return
-    out[..., : x.shape[-1]] = x[..., :n]
-    if count := _count(out):
-        name, found = "ungqr" if out.dtype.kind == "c" else "orgqr", _ints("geqrf", out, 1, count)
-        with on_one(count * m * n):
-            work = _work(out.dtype, 64 * n)
-            each(name, out.dtype, count, m, n, k, out, m, np.ascontiguousarray(tau), *work, found)
-
-
-@library("out")
-def ormqr(x, tau, other, out, left, adjoint):
-    """Q C or, not ``left``, C Q, from the reflectors of Q; with ``adjoint`` Q^H in its place."""
-    np.copyto(out, other)
-    (m, n), k = out.shape[-2:], tau.shape[-1]
-    if (count := _count(out)) and k:
-        complex_, rows = out.dtype.kind == "c", x.shape[-2]
-        name, found = "unmqr" if complex_ else "ormqr", _ints("geqrf", out, 1, count)
-        options = "L" if left else "R", ("C" if complex_ else "T") if adjoint else "N", m, n, k
-        reflectors = columns_of(x).copy()  # in which some versions write while they work
-        with on_one(count * max(m * n, x.shape[-1] * rows)):
-            work = _work(out.dtype, 64 * (n if left else m) + 65 * 64)
-            each(name, out.dtype, count, *options, reflectors, rows, np.ascontiguousarray(tau), out, m, *work, found)
 
 
 # -- LDL ------------------------------------------------------------------------------------------------
@@ -357,13 +326,13 @@ def _symmetric(name, dtype, hermitian):
 def ldl_factor(x, out, pivots, info, hermitian):
     """L and the blocks of D in one matrix; the lower triangle is read and written."""
     np.copyto(out, x)
-    if not (count := _count(out)):
+    if not (count := count_of(out)):
         info[...] = 0
         return
     n, name = out.shape[-1], _symmetric("trf", x.dtype, hermitian)
-    found, exchanged = _ints(name, x, 1, count), _ints(name, x, n, count)
+    found, exchanged = whole_numbers(name, x, 1, count), whole_numbers(name, x, n, count)
     with on_one(count * n * n):
-        work = _work(x.dtype, 64 * n)
+        work = working_memory(x.dtype, 64 * n)
         each(name, x.dtype, count, "L", n, out, n, exchanged, *work, found)
     _clear(out, n, True)
     _keep(exchanged, pivots)
@@ -374,8 +343,8 @@ def ldl_factor(x, out, pivots, info, hermitian):
 def ldl_solve(ld, pivots, b, out, hermitian):
     """Solutions X of A X = B for the factors of A."""
     np.copyto(out, b)
-    if count := _count(out):
+    if count := count_of(out):
         (n, k), name = out.shape[-2:], _symmetric("trs", ld.dtype, hermitian)
-        exchanged, found = pivots.astype(integers(ld.dtype, name), order="C"), _ints(name, ld, 1, count)
+        exchanged, found = pivots.astype(integers(ld.dtype, name), order="C"), whole_numbers(name, ld, 1, count)
         with on_one(count * n * max(n, k)):
             each(name, ld.dtype, count, "L", n, k, columns_of(ld), n, exchanged, out, n, found)

@@ -8,8 +8,8 @@ from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.reduction import STREAMED
 
 __all__ = [
-    "deviations_columns", "deviations_rows", "half_quotient", "norm_columns", "norm_gradient", "norm_rows", "root",
-    "squares_columns", "squares_rows",
+    "deviations_columns", "deviations_rows", "half_quotient", "kind_of", "norm_columns", "norm_gradient", "norm_rows",
+    "powers_columns", "powers_rows", "root", "squares_columns", "squares_rows",
 ]  # fmt: skip
 
 
@@ -90,6 +90,72 @@ def norm_columns(x, out):
             result = out[o, left:]
             for j in range(width):
                 result[j] = np.sqrt(total[j])
+
+
+# How a norm of another order than 2 is made; POWER of any that is none of the others.
+SUM, LARGEST, SMALLEST, POWER = range(4)
+
+
+def kind_of(order):
+    """The kind of norms of an order, which is neither 0 nor 2."""
+    return {1.0: SUM, np.inf: LARGEST, -np.inf: SMALLEST}.get(order, POWER)
+
+
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
+def powers_rows(x, out, kind, order):
+    """Norms: sums of |x| ** order to the power 1 / order, or the largest or smallest |x|, NaN where there is one."""
+    n, power = x.shape[1], T(order).real
+    for r in range(x.shape[0]):
+        total = W(np.inf).real if kind == SMALLEST else W(0).real
+        for begin in range(0, n, 512):
+            part, block = x[r, begin : begin + 512], T(0).real
+            if kind == SUM:
+                for i in range(part.size):
+                    block += abs(part[i])
+                total += block
+            elif kind == POWER:
+                for i in range(part.size):
+                    block += abs(part[i]) ** power
+                total += block
+            elif kind == LARGEST:
+                for i in range(part.size):
+                    size = abs(part[i])
+                    total = size if size > total or size != size else total
+            else:
+                for i in range(part.size):
+                    size = abs(part[i])
+                    total = size if size < total or size != size else total
+        out[r] = total ** (1 / order) if kind == POWER else total
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def powers_columns(x, out, kind, order):
+    """Norms: sums of |x| ** order to the power 1 / order, or the largest or smallest |x|, NaN where there is one."""
+    n, inner, power = x.shape[1], x.shape[2], T(order).real
+    total = np.empty(512, W).real.copy()
+    for o in range(x.shape[0]):
+        for left in range(0, inner, 512):
+            width = min(512, inner - left)
+            total[:] = np.inf if kind == SMALLEST else 0
+            for i in range(n):
+                part = x[o, i, left:]
+                if kind == SUM:
+                    for j in range(width):
+                        total[j] += abs(part[j])
+                elif kind == POWER:
+                    for j in range(width):
+                        total[j] += abs(part[j]) ** power
+                elif kind == LARGEST:
+                    for j in range(width):
+                        size = abs(part[j])
+                        total[j] = size if size > total[j] or size != size else total[j]
+                else:
+                    for j in range(width):
+                        size = abs(part[j])
+                        total[j] = size if size < total[j] or size != size else total[j]
+            result = out[o, left:]
+            for j in range(width):
+                result[j] = total[j] ** (1 / order) if kind == POWER else total[j]
 
 
 @loop(split=("x", "center", "g", "out"), grain=STREAMED)

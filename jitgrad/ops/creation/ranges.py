@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.device import device as Device
 from jitgrad.core.device import resolve
 from jitgrad.core.errors import cpp_type, invalid_combination, not_implemented_for, overflow, scalar_type, type_name
 from jitgrad.core.layout import Layout, cache, intern
@@ -55,10 +56,11 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
 
     int64 if all are ints, else the default dtype. RuntimeError for step 0 or of the wrong sign.
     """
-    if named or out is not None or device is not None or not _NUMBERS.issuperset(map(type, bounds)):
+    known = device is None or type(device) is Device
+    if named or out is not None or not known or not _NUMBERS.issuperset(map(type, bounds)):
         made, start, step = _planned_range(bounds, named, dtype, out, device)
     else:
-        key = (bounds, *map(type, bounds), dtype, dtypes.get_default_dtype())
+        key = (bounds, *map(type, bounds), dtype, dtypes.get_default_dtype(), device)
         found = _RANGES.get(key)
         if found is None:
             found = _RANGES[key] = _planned_range(bounds, named, dtype, out, device)

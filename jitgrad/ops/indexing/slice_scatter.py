@@ -14,6 +14,7 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.strides import extent, storage_of
 from jitgrad.dispatch.structured import View
 from jitgrad.ops.indexing.places import written
@@ -139,11 +140,27 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """
     if input._requires_grad and grad_state.enabled and not input._layout.contiguous:
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
+    size, stride = (tuple(v) if type(v) is list else v for v in (size, stride))
+    result: Tensor = _strided_part(input, src, size, stride, storage_offset, input.storage_offset())
+    return result
+
+
+@settled(2)
+def _strided_part(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None, own: int) -> Any:
+    """What ``as_strided_scatter`` calls, and its arguments after both tensors. own: the offset of ``input``."""
+    layout = input.detach().as_strided(size, stride, storage_offset)._layout
+    offset = 0 if storage_offset is None else storage_offset - own
+    shape, strides = input._layout.shape, input._layout.strides
+    if offset >= 0 and offset + extent(layout.shape, layout.strides) <= extent(shape, strides):
+        return AsStridedScatter.apply, (layout.shape, layout.strides, offset)
+    return _scatter_beyond, (size, stride, storage_offset)
+
+
+def _scatter_beyond(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None) -> Tensor:
+    """``as_strided_scatter`` to a part that may reach beyond what ``input`` shows."""
     layout = input.detach().as_strided(size, stride, storage_offset)._layout
     shape, strides, own = input._layout.shape, input._layout.strides, input.storage_offset()
     offset = 0 if storage_offset is None else storage_offset - own
-    if offset >= 0 and offset + extent(layout.shape, layout.strides) <= extent(shape, strides):
-        return AsStridedScatter.apply(input, src, layout.shape, layout.strides, offset)
     # Some of the part is memory that ``input`` does not show: it is written in a copy of all of the memory.
     count = storage_of(input)[1] // input._layout.dtype.itemsize
     whole = input.as_strided((count,), (1,), 0)

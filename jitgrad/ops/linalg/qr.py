@@ -17,7 +17,7 @@ from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import reflectors as kernels
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import DiagEmbed, Tril, Triu
 from jitgrad.ops.linalg.batched_matrices import (

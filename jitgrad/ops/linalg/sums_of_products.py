@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.overriding import is_overriding
@@ -71,7 +72,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     if len(dtypes) == 1 and input._layout.dtype.category > 1:
         if not input._layout.dtype.is_half:
-            return Addmm.apply(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha)
+            column = vec1.unsqueeze(1)
+            if type(beta) is int and beta == 1:  # one pass
+                return table.addcmul(input, column, vec2, alpha)
+            return Addmm.apply(input, column, vec2.unsqueeze(0), beta, alpha)
         # PyTorch rounds the factors, and what each operation gives.
         vec1, alpha, beta = vec1 * input.new_tensor(alpha), 1, beta and input.new_tensor(beta)
     product = outer(vec1, vec2)

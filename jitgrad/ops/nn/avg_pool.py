@@ -13,10 +13,12 @@ from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
 from jitgrad.ops.nn.pad import constant_pad_nd
 from jitgrad.ops.nn.taps import MAKERS, Map, named_op
 from jitgrad.ops.nn.windows import Window, per_dim, sliding
+from jitgrad.ops.reduction.sums import mean
 
 __all__ = ["adaptive_sizes", "avg_pool"]
 
@@ -64,11 +66,12 @@ def _divided(sums: Tensor, windows: Sequence[Window], with_padding: bool, diviso
     return table.div_trunc(sums, wrap(counts, layout_of(counts)))
 
 
-def avg_pool(
-    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The means of windows along the last ``dims`` dims."""
+@settled(1)
+def _averaging(
+    input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: int | Sequence[int], ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Any:  # fmt: skip
+    """What ``avg_pool`` calls, and its arguments after ``input``."""
     windows = sliding(f"avg_pool{dims}d", input, dims, kernel_size, stride, padding, 1, ceil_mode)
     whole, with_padding = input.dtype.name == "int64", as_flag(count_include_pad)
     if divisor_override == 0 and divisor_override is not None:
@@ -84,18 +87,40 @@ def avg_pool(
             last = k == dims - 1 and not whole
             kind, numbers = "sum", (*numbers, divisor_override if last and divisor_override else 1)
         maps.append(Map(kind, w.size, w.new, numbers))
-    out = _mapped("AvgPool", input, maps)
     if not whole:
-        return out
-    out = _divided(out, windows, with_padding, divisor_override)
-    return out if dims > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
+        return _mapping("AvgPool", maps)
+    return _whole_means, (maps, windows, with_padding, divisor_override)
 
 
-def _mapped(title: str, input: Tensor, maps: Sequence[Map]) -> Tensor:
-    """``input`` with its last dims mapped; one dim as the last of two, of whose result the one is a view."""
+def _whole_means(
+    input: Tensor, maps: Sequence[Map], windows: Sequence[Window], with_padding: bool, divisor: int | None
+) -> Tensor:  # fmt: skip
+    function, given = _mapping("AvgPool", maps)
+    out = _divided(function(input, *given), windows, with_padding, divisor)
+    return out if len(maps) > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
+
+
+def avg_pool(
+    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The means of windows along the last ``dims`` dims."""
+    result: Tensor = _averaging(
+        input, dims, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+    return result
+
+
+def _mapping(title: str, maps: Sequence[Map]) -> Any:
+    """What maps the last dims of a tensor, and its arguments; one dim as the last of two, of whose result the one is a
+    view."""
     if len(maps) > 1:
-        return named_op(f"{title}{len(maps)}D", True)(input, tuple(maps))
-    return named_op(f"{title}2D", True)(input.unsqueeze(-2), (Map("same", 1, 1), *maps)).squeeze(-2)
+        return named_op(f"{title}{len(maps)}D", True), (tuple(maps),)
+    return _one_mapped, (title, maps[0])
+
+
+def _one_mapped(input: Tensor, title: str, last: Map) -> Tensor:
+    return named_op(f"{title}2D", True)(input.unsqueeze(-2), (Map("same", 1, 1), last)).squeeze(-2)
 
 
 @functools.partial(public, method_too=False)
@@ -171,16 +196,26 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise not_implemented_for("adaptive_avg_pool3d_cpu" if dims == 3 else "adaptive_avg_pool2d", input.dtype)
 
 
-def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
+@settled(1)
+def _adaptive_averaging(input: Tensor, dims: int, output_size: Any) -> Any:
+    """What ``_adaptive_avg_pool`` calls, and its arguments after ``input``."""
     op = f"adaptive_avg_pool{dims}d"
     sizes = adaptive_sizes(op, input, output_size, dims)
     _check_adaptive(op, input, sizes, dims)
     if set(sizes) == {1}:
-        if dims == 1:
-            return input.unsqueeze(-2).mean((-2, -1), True).squeeze(-2)
-        return input.mean(tuple(range(-dims, 0)), True)
+        return (_mean_of_last, ()) if dims == 1 else (mean, (tuple(range(-dims, 0)), True))
     old = input.shape[input.ndim - dims :]
-    return _mapped("AdaptiveAvgPool", input, [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
+    return _mapping("AdaptiveAvgPool", [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
+
+
+def _mean_of_last(input: Tensor) -> Tensor:
+    return input.unsqueeze(-2).mean((-2, -1), True).squeeze(-2)
+
+
+def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
+    size = tuple(output_size) if type(output_size) is list else output_size
+    result: Tensor = _adaptive_averaging(input, dims, size)
+    return result
 
 
 @functools.partial(public, method_too=False)

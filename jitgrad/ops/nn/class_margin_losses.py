@@ -14,6 +14,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import check
@@ -172,6 +173,13 @@ def multi_margin_loss(
     input: (n, classes) or (classes,), target: classes (n,). ``weight`` has a factor for each target class.
     """
     reduction = reduction_name(reduction, size_average, reduce)
+    result: Tensor = _checked_margin(input, target, weight, p, margin, reduction)
+    return result
+
+
+@settled(3)
+def _checked_margin(input: Tensor, target: Tensor, weight: Tensor | None, p: int, margin: Any, reduction: str) -> Any:
+    """What ``multi_margin_loss`` calls, and its arguments after the three tensors."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -189,9 +197,20 @@ def multi_margin_loss(
     _check_dtypes("multi_margin_loss_cpu_kernel", input, target)
     if weight is not None and weight.dtype is not input.dtype:
         raise expected_scalar_type(input.dtype, weight.dtype)
-    not_derived("multi_margin_loss", weight=weight)
-    losses = MultiMargin.apply(x, target if target.ndim else target.reshape(n), weight, p == 2, margin)
-    return reduced(losses if target.ndim else losses.squeeze(0), reduction)
+    return _margins, (x is input, n if not target.ndim else None, p == 2, margin, reduction)
+
+
+def _margins(
+    input: Tensor, target: Tensor, weight: Tensor | None, rows: bool, alone: int | None, squared: bool, margin: float,
+    reduction: str,
+) -> Tensor:  # fmt: skip
+    """The reduced losses. rows: whether the input is a matrix; alone: the number of rows for a target without dims."""
+    if weight is not None:
+        not_derived("multi_margin_loss", weight=weight)
+    x = input if rows else _rows(input)
+    if alone is None:
+        return reduced(MultiMargin.apply(x, target, weight, squared, margin), reduction)
+    return reduced(MultiMargin.apply(x, target.reshape(alone), weight, squared, margin).squeeze(0), reduction)
 
 
 @functional

@@ -11,6 +11,7 @@ from jitgrad.core.errors import cpp_type, expected_scalar_type, must_be, not_imp
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_flag, as_ints, int_argument, is_int
 from jitgrad.ops.nn.conv import Conv, ConvInput
 from jitgrad.ops.nn.pad import constant_pad_nd
@@ -21,6 +22,8 @@ _Ints = Sequence[int]
 
 
 def _ints(op: str, name: str, value: Any) -> tuple[int, ...]:
+    if type(value) is int:
+        return (value,)
     if is_int(value):
         return (int(value),)
     if not isinstance(value, (tuple, list)):
@@ -136,8 +139,9 @@ def _transposed_sizes(x: _Ints, w: _Ints, stride: _Ints, padding: _Ints, output_
     return sizes
 
 
-def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints, dilation: _Ints,
-              transposed: bool, output_padding: _Ints, groups: int) -> Tensor:  # fmt: skip
+def _convolving(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints, dilation: _Ints,
+                transposed: bool, output_padding: _Ints, groups: int) -> Any:  # fmt: skip
+    """The op, and its arguments after the three tensors."""
     dims = max(weight.ndim - 2, 1)
     stride, padding, output_padding, dilation = (
         _expanded(n, v, dims)
@@ -148,9 +152,9 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints,
     _check_shapes(input, weight, bias, transposed, padding, dilation, groups)
     _check_dtypes(input, weight, bias, transposed)
     if not transposed:
-        return Conv.apply(input, weight, bias, stride, padding, dilation, groups)
+        return Conv.apply, (stride, padding, dilation, groups)
     sizes = _transposed_sizes(input.shape[2:], weight.shape[2:], stride, padding, output_padding, dilation)
-    return ConvInput.apply(input, weight, bias, sizes, stride, padding, dilation, groups)
+    return ConvInput.apply, (sizes, stride, padding, dilation, groups)
 
 
 @functools.partial(public, method_too=False)
@@ -162,7 +166,11 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     """
     lists = [_ints("convolution", n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation),
                                                       ("output_padding", output_padding))]  # fmt: skip
-    return _convolve(input, weight, bias, lists[0], lists[1], lists[2], as_flag(transposed), lists[3], groups)
+    function, given = _convolving(
+        input, weight, bias, lists[0], lists[1], lists[2], as_flag(transposed), lists[3], groups
+    )
+    result: Tensor = function(input, weight, bias, *given)
+    return result
 
 
 def _same_padding(input: Tensor, weight: Tensor, stride: _Ints, dilation: _Ints) -> tuple[Tensor, tuple[int, ...]]:
@@ -191,33 +199,54 @@ def _batch_of_one(op: str, dims: int, input: Tensor) -> tuple[Tensor, bool]:
     return (input.unsqueeze(0), True) if input.ndim == dims + 1 else (input, False)
 
 
-def _conv(dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-          groups: int) -> Tensor:  # fmt: skip
+def _of_one(input: Tensor, weight: Tensor, bias: Tensor | None, function: Any, given: Any) -> Tensor:
+    """The convolution of one sample, without a dim of samples."""
+    result: Tensor = function(input.unsqueeze(0), weight, bias, *given)
+    return result.squeeze(0)
+
+
+@settled(3)
+def _checked_conv(input: Tensor, weight: Tensor, bias: Tensor | None, dims: int, stride: Any, padding: Any,
+                  dilation: Any, groups: int) -> Any:  # fmt: skip
+    """What convolves the three tensors, and its arguments after them."""
     op = f"conv{dims}d"
     stride, dilation = _ints(op, "stride", stride), _ints(op, "dilation", dilation)
     groups = int_argument(op, "groups", 7, groups)
     x, alone = _batch_of_one(op, dims, input)
-    if isinstance(padding, str):
-        if padding not in ("same", "valid"):
-            raise RuntimeError(f"Invalid padding string: '{padding}'")
-        x, padding = _same_padding(x, weight, stride, dilation) if padding == "same" else (x, (0,))
-    else:
-        padding = _ints(op, "padding", padding)
+    padding = _ints(op, "padding", padding)
     if weight.ndim == dims + 2:  # so that errors speak of the function's dims
         _expanded("stride", stride, dims)
-    out = _convolve(x, weight, bias, stride, padding, dilation, False, (0,), groups)
-    return out.squeeze(0) if alone else out
+    found = _convolving(x, weight, bias, stride, padding, dilation, False, (0,), groups)
+    return (_of_one, found) if alone else found
 
 
-def _conv_transpose(dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-                    output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
+def _conv(dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+          groups: int) -> Tensor:  # fmt: skip
+    result: Tensor
+    if not isinstance(padding, str):
+        result = _checked_conv(input, weight, bias, dims, stride, padding, dilation, groups)
+        return result
+    op = f"conv{dims}d"
+    stride, dilation = _ints(op, "stride", stride), _ints(op, "dilation", dilation)
+    x, alone = _batch_of_one(op, dims, input)
+    if padding not in ("same", "valid"):
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    x, padding = _same_padding(x, weight, stride, dilation) if padding == "same" else (x, (0,))
+    result = _checked_conv(x, weight, bias, dims, stride, padding, dilation, groups)
+    return result.squeeze(0) if alone else result
+
+
+@settled(3)
+def _conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None, dims: int, stride: Any, padding: Any,
+                    output_padding: Any, groups: int, dilation: Any) -> Any:  # fmt: skip
+    """What ``conv_transpose`` calls, and its arguments after the three tensors."""
     op = f"conv_transpose{dims}d"
     lists = [_ints(op, n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation),
                                           ("output_padding", output_padding))]  # fmt: skip
     x, alone = _batch_of_one(op, dims, input)
     groups = int_argument(op, "groups", 7, groups)
-    out = _convolve(x, weight, bias, lists[0], lists[1], lists[2], True, lists[3], groups)
-    return out.squeeze(0) if alone else out
+    found = _convolving(x, weight, bias, lists[0], lists[1], lists[2], True, lists[3], groups)
+    return (_of_one, found) if alone else found
 
 
 _CONV_DOC = """Products of ``weight`` (o, c / groups, {k}) and the windows of ``input`` (n, c, {d}), or (c, {d}).
@@ -246,7 +275,10 @@ def _publish(dims: int) -> None:
         padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1,
         dilation: int | Sequence[int] = 1,
     ) -> Tensor:  # fmt: skip
-        return _conv_transpose(dims, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        result: Tensor = _conv_transpose(
+            input, weight, bias, dims, stride, padding, output_padding, groups, dilation
+        )
+        return result
 
     names = {"k": ", ".join("*" * dims), "d": ", ".join("dhw"[-dims:]), "n": dims}
     conv.__doc__, conv_transpose.__doc__ = _CONV_DOC.format(**names), _TRANSPOSED_DOC.format(**names)

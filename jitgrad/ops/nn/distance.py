@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -52,7 +53,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
     """Vectors along ``dim`` over their norms, through which gradients flow also where ``eps`` takes their place."""
-    size = VectorNorm.apply(x, 2, dim, True).clone()
+    size = VectorNorm.apply(x, 2, dim, True)
+    if not (grad_state.levels or size._requires_grad):  # then nobody else has it
+        return x / table.clamp_low_number(size, eps)
+    size = size.clone()
     with no_grad():
         size.clamp_min_(eps)
     return x / size

@@ -19,6 +19,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import grid_sample as kernels
 from jitgrad.ops.creation.ranges import linspace
@@ -195,8 +196,15 @@ def _cpp(x: Tensor) -> str:
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
                  align_corners: bool) -> Tensor:  # fmt: skip
     """``nn.functional.grid_sample`` with modes by numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
-    _check(input, grid, interpolation_mode)
-    return _SAMPLER[input.ndim - 2](input, grid, int(interpolation_mode), int(padding_mode), bool(align_corners))
+    result: Tensor = _sampling(input, grid, interpolation_mode, padding_mode, align_corners)
+    return result
+
+
+@settled(2)
+def _sampling(input: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> Any:
+    """What ``grid_sampler`` calls, and its arguments after both tensors."""
+    _check(input, grid, mode)
+    return _SAMPLER[input.ndim - 2], (int(mode), int(padding), bool(align))
 
 
 @functools.partial(public, method_too=False)

@@ -15,6 +15,7 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import is_int
 from jitgrad.ops.nn.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from jitgrad.ops.nn.taps import MAKERS, Map, named_op
@@ -139,6 +140,19 @@ _AXES = "DHW"
 
 def _resize(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | None, align: bool,
             scales: Sequence[float | None] | None) -> Tensor:  # fmt: skip
+    function, given = _resizing(mode, antialias, input, sizes, align, scales)
+    result: Tensor = function(input, *given)
+    return result
+
+
+def _rounded(input: Tensor, function: Any, maps: Any) -> Tensor:
+    """Bytes, whose halves go up, as PyTorch's rounding of its fixed-point numbers has it."""
+    return cast((function(cast(input, dtypes.float32), maps) + 0.5).floor().clamp(0, 255), input.dtype)
+
+
+def _resizing(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | None, align: bool,
+              scales: Sequence[float | None] | None) -> Any:  # fmt: skip
+    """What resizes ``input``, and its arguments after that."""
     kind, title, _ = _MODES[mode, antialias]
     dims = input.ndim - 2
     old = input.shape[2:]
@@ -155,14 +169,13 @@ def _resize(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | No
     maps = tuple([Map(kind, n, k, (align, s)) for n, k, s in zip(old, sizes, scales, strict=True)])
     function, dtype = named_op(title.format(dims)), input.dtype
     if dtype.name == "uint8" and not kind.startswith("nearest"):
-        # Halves go up, as PyTorch's rounding of its fixed-point numbers has it.
-        return cast((function(cast(input, dtypes.float32), maps) + 0.5).floor().clamp(0, 255), dtype)
+        return _rounded, (function, maps)
     if dtype.name != "uint8" and input._layout.dtype.category != 2:
         name = {"nearest": "upsample_nearest{}d_channels_last", "nearest-exact": "upsample_nearest{}d_channels_last",
                 "bilinear": "upsample_bilinear{}d_channels_last"}.get(mode)  # fmt: skip
         name = name if name and dims == 2 else f"compute_indices_weights_{kind.split('_')[0].split('-')[0]}"
         raise not_implemented_for(name.format(dims), dtype)
-    return function(input, maps)
+    return function, (maps,)
 
 
 def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int] | None, list[float] | None]:
@@ -202,6 +215,18 @@ def interpolate(
     antialias: by filters as wide as the steps where an image gets smaller. ValueError or NotImplementedError for what
     does not go together.
     """
+    size = tuple(size) if type(size) is list else size
+    factor = tuple(scale_factor) if type(scale_factor) is list else scale_factor
+    result: Tensor = _interpolating(input, size, factor, mode, align_corners, recompute_scale_factor, antialias)
+    return result
+
+
+@settled(1)
+def _interpolating(
+    input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None,
+    recompute_scale_factor: bool | None, antialias: bool,
+) -> Any:  # fmt: skip
+    """What ``interpolate`` calls, and its arguments after ``input``."""
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
@@ -223,14 +248,14 @@ def interpolate(
         )
     dims = input.ndim - 2
     if mode == "area" and dims in (1, 2, 3):
-        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1], (sizes,)
     if mode == "lanczos" and dims == 2:
         if align_corners:
             raise ValueError("Lanczos mode does not support align_corners=True")
         if not antialias:
             raise ValueError("Lanczos mode requires antialias=True")
     if dims in _MODES.get((mode, bool(antialias)), ("", "", ()))[2]:
-        return _resize(mode, bool(antialias), input, sizes, bool(align_corners), scales)
+        return _resizing(mode, bool(antialias), input, sizes, bool(align_corners), scales)
     needed = {"linear": 3, "bilinear": 4, "trilinear": 5}.get(mode)
     if needed and dims in (1, 2, 3):
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {needed}D input")

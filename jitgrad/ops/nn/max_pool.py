@@ -17,6 +17,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
 from jitgrad.ops.nn.avg_pool import adaptive_sizes
@@ -110,8 +111,17 @@ def max_pool(
     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(largest elements of the windows along the last ``dims`` dims, their places)."""
+    result: tuple[Tensor, Tensor] = _pooling(input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    return result
+
+
+@settled(1)
+def _pooling(
+    input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    """What ``max_pool`` calls, and its arguments after ``input``."""
     windows = _windows(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _pooled(f"MaxPool{max(dims, 2)}DWithIndices", input, windows)
+    return _pools(f"MaxPool{max(dims, 2)}DWithIndices", windows)
 
 
 def _windows(dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
@@ -124,10 +134,12 @@ def _windows(dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: A
     return windows
 
 
-def _pooled(title: str, input: Tensor, windows: tuple[Window, ...]) -> tuple[Tensor, Tensor]:
-    """``MaxPool``; of one dim as the last of two, of whose results these are views."""
-    if len(windows) > 1:
-        return _named(title)(input, windows)
+def _pools(title: str, windows: tuple[Window, ...]) -> Any:
+    """``MaxPool`` and its arguments; of one dim as the last of two, of whose results these are views."""
+    return (_named(title), (windows,)) if len(windows) > 1 else (_one_pooled, (title, windows))
+
+
+def _one_pooled(input: Tensor, title: str, windows: tuple[Window, ...]) -> tuple[Tensor, Tensor]:
     out, places = _named(title)(input.unsqueeze(-2), (Window(1, 1, 1, 1), *windows))
     return out.squeeze(-2), places.squeeze(-2)
 
@@ -192,6 +204,14 @@ def max_pool2d_with_indices_backward(
 
 
 def _adaptive_max_pool(dims: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    size = tuple(output_size) if type(output_size) is list else output_size
+    result: tuple[Tensor, Tensor] = _adaptive_pooling(input, dims, size)
+    return result
+
+
+@settled(1)
+def _adaptive_pooling(input: Tensor, dims: int, output_size: Any) -> Any:
+    """What ``_adaptive_max_pool`` calls, and its arguments after ``input``."""
     op = f"adaptive_max_pool{dims}d"
     sizes, shape = adaptive_sizes(op, input, output_size, dims, True), list(input.shape)
     if len(shape) not in (dims + 1, dims + 2):
@@ -213,7 +233,7 @@ def _adaptive_max_pool(dims: int, input: Tensor, output_size: Any) -> tuple[Tens
     if input._layout.dtype.category != 2:
         raise not_implemented_for("adaptive_max_pool3d_cpu" if dims == 3 else "adaptive_max_pool2d", input.dtype)
     windows = tuple([Window(n, new, 0, 0) for n, new in zip(shape[len(shape) - dims :], sizes, strict=True)])
-    return _pooled(f"AdaptiveMaxPool{max(dims, 2)}D", input, windows)
+    return _pools(f"AdaptiveMaxPool{max(dims, 2)}D", windows)
 
 
 def _publish_adaptive(dims: int) -> None:

@@ -16,6 +16,7 @@ from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import ints_argument, number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
@@ -104,12 +105,8 @@ def _merged(
     return size, tuple([m[0] for m in merged]), tuple([m[1] for m in merged]), tuple([sum(m) for m in merged])
 
 
-@functools.partial(public, method_too=False)
-def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
-    """``input`` with ``value`` around it: ``pad`` lists how much before and after each dim, the last dim first.
-
-    RuntimeError for an odd number of them, for too many, or where less than nothing would be left.
-    """
+def _around(input: Tensor, pad: Any, value: Any) -> Any:
+    """What pads a tensor by a number, and the arguments of that."""
     pad = ints_argument("constant_pad_nd", "pad", 2, pad)
     value = number_argument("constant_pad_nd", "value", 3, value)
     if len(pad) % 2:
@@ -122,7 +119,20 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     for n, (before, after) in zip(input.shape, _pairs(pad, input.ndim), strict=True):
         if n + min(0, before) < 0 or n + min(0, before) + min(0, after) < 0:
             raise RuntimeError("narrow(): length must be non-negative.")
-    return ConstantPadNd.apply(input, pad, value)
+    return ConstantPadNd.apply, (pad, value)
+
+
+_pad_around = settled(1)(_around)
+
+
+@functools.partial(public, method_too=False)
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """``input`` with ``value`` around it: ``pad`` lists how much before and after each dim, the last dim first.
+
+    RuntimeError for an odd number of them, for too many, or where less than nothing would be left.
+    """
+    result: Tensor = _pad_around(input, tuple(pad) if type(pad) is list else pad, value)
+    return result
 
 
 # -- padding by the tensor's own elements ----------------------------------------------------------------
@@ -180,13 +190,36 @@ def _check_own(input: Tensor, pairs: Sequence[tuple[int, int]], mode: str) -> No
         raise not_implemented_for(f"{'reflection' if mode == 'reflect' else 'replication'}_pad{dims}d", input.dtype)
 
 
-def _pad_own(input: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
+def _own(input: Tensor, pad: tuple[int, ...], mode: str) -> Any:
+    """What pads a tensor by its own elements, and the arguments of that."""
     dims = len(pad) // 2
     pairs = _pairs(pad, dims)
     _check_own(input, pairs, mode)
     sizes = input.shape[input.ndim - dims :]
     maps = tuple([Map(mode, n, n + b + a, (b,)) for n, (b, a) in zip(sizes, pairs, strict=True)])
-    return named_op(_NODES[mode].format(dims), mode != "circular")(input, maps)
+    return named_op(_NODES[mode].format(dims), mode != "circular"), (maps,)
+
+
+@settled(1)
+def _padding(input: Tensor, pad: Any, mode: str, value: Any) -> Any:
+    """What ``pad`` calls, and its arguments after ``input``."""
+    pad = ints_argument("pad", "pad", 2, pad)
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {input.ndim}"
+        )
+    if mode == "constant":
+        return _around(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in _NODES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if len(pad) not in (2, 4, 6) or input.ndim - len(pad) // 2 not in (1, 2):
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.")
+    return _own(input, pad, mode)
 
 
 @functools.partial(public, module="nn.functional")
@@ -197,22 +230,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
     "replicate" (the edge again and again), "circular". RuntimeError where sizes do not fit, NotImplementedError for
     another mode or number of dims.
     """
-    pad = ints_argument("pad", "pad", 2, pad)
-    if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) > 2 * input.ndim:
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {input.ndim}"
-        )
-    if mode == "constant":
-        return constant_pad_nd(input, pad, 0 if value is None else value)
-    if value is not None and value != 0:
-        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in _NODES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if len(pad) not in (2, 4, 6) or input.ndim - len(pad) // 2 not in (1, 2):
-        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.")
-    return _pad_own(input, pad, mode)
+    result: Tensor = _padding(input, tuple(pad) if type(pad) is list else pad, mode, value)
+    return result
 
 

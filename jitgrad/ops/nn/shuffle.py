@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import Layout, contiguous_strides, intern
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
+from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
@@ -16,6 +18,17 @@ from jitgrad.ops.shape.copy import contiguous
 __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 
+def _rearranging(x: Layout, split: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The function that makes of a tensor of this layout, viewed as ``split``, its dims in this order, a new one."""
+    if not (x.contiguous and x.numel):
+        return lambda x: _rearranged(x, split, order, shape)
+    strides = contiguous_strides(split)
+    parts = intern(x.numpy_dtype, tuple([split[d] for d in order]), tuple([strides[d] for d in order]), x.device)
+    copy = copying(parts, intern(x.numpy_dtype, parts.shape, None, x.device))
+    out = intern(x.numpy_dtype, shape, None, x.device)
+    return lambda x: wrap(copy(wrap(x._data.reshape(split).transpose(order), parts))._data.reshape(shape), out)
+
+
 def _rearranged(x: Tensor, split: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """``x`` viewed as ``split``, its dims in this order, as a new tensor of ``shape``."""
     parts = contiguous(unrecorded(x)).reshape(split).permute(order)
@@ -23,7 +36,7 @@ def _rearranged(x: Tensor, split: tuple[int, ...], order: tuple[int, ...], shape
     return unrecorded(copied.reshape(shape))
 
 
-def _check(name: str, x: Tensor, factor: Any, up: str) -> None:
+def _check(name: str, x: Layout, factor: Any, up: str) -> None:
     if x.ndim < 3:
         raise RuntimeError(
             f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)"
@@ -43,9 +56,9 @@ class PixelShuffle(Structured, public="function"):
         parts = x.reshape(*outer, c // (r * r), r, r, h, w)
         return np_moved(parts, len(outer), (0, 3, 1, 4, 2)).reshape(*outer, c // (r * r), h * r, w * r)
 
-    def forward(x, upscale_factor):
-        _check("pixel_shuffle", x, upscale_factor, "upscale")
-        *outer, c, h, w = x.shape
+    def plan(x_layout, upscale_factor):
+        _check("pixel_shuffle", x_layout, upscale_factor, "upscale")
+        *outer, c, h, w = x_layout.shape
         r, n = upscale_factor, len(outer)
         if c % (r * r):
             raise RuntimeError(
@@ -54,7 +67,7 @@ class PixelShuffle(Structured, public="function"):
             )
         order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
         c //= r * r
-        return _rearranged(x, (*outer, c, r, r, h, w), order, (*outer, c, h * r, w * r))
+        return _rearranging(x_layout, (*outer, c, r, r, h, w), order, (*outer, c, h * r, w * r))
 
     def grad_x(g, upscale_factor):
         return PixelUnshuffle.apply(g, upscale_factor)
@@ -71,9 +84,9 @@ class PixelUnshuffle(Structured, public="function"):
         parts = x.reshape(*outer, c, h // r, r, w // r, r)
         return np_moved(parts, len(outer), (0, 2, 4, 1, 3)).reshape(*outer, c * r * r, h // r, w // r)
 
-    def forward(x, downscale_factor):
-        _check("pixel_unshuffle", x, downscale_factor, "downscale")
-        *outer, c, h, w = x.shape
+    def plan(x_layout, downscale_factor):
+        _check("pixel_unshuffle", x_layout, downscale_factor, "downscale")
+        *outer, c, h, w = x_layout.shape
         r, n = downscale_factor, len(outer)
         for size, what, d in ((h, "height", -2), (w, "width", -1)):
             if size % r:
@@ -82,7 +95,7 @@ class PixelUnshuffle(Structured, public="function"):
                     f"is not divisible by {r}"
                 )
         order, h, w = (*range(n), n, n + 2, n + 4, n + 1, n + 3), h // r, w // r
-        return _rearranged(x, (*outer, c, h, r, w, r), order, (*outer, c * r * r, h, w))
+        return _rearranging(x_layout, (*outer, c, h, r, w, r), order, (*outer, c * r * r, h, w))
 
     def grad_x(g, downscale_factor):
         return PixelShuffle.apply(g, downscale_factor)
@@ -101,7 +114,8 @@ class ChannelShuffle(Structured, public="function"):
     samples = cases(lambda: (draw(2, 6, 2), 3), lambda: (draw(1, 4, 2, 2), 2))
     reference = lambda x, groups: x.reshape(len(x), groups, -1, *x.shape[2:]).swapaxes(1, 2).reshape(x.shape)
 
-    def forward(x, groups):
+    def plan(x_layout, groups):
+        x = x_layout
         if x.ndim <= 2:
             raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}")
         n, c, *places = x.shape
@@ -112,7 +126,7 @@ class ChannelShuffle(Structured, public="function"):
                 f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
             )
         order = (0, 2, 1, *range(3, x.ndim + 1))
-        return _rearranged(x, (n, groups, c // groups, *places), order, tuple(x.shape))
+        return _rearranging(x, (n, groups, c // groups, *places), order, tuple(x.shape))
 
     def grad_x(g, groups):
         return ChannelShuffle.apply(g, g.shape[1] // groups)

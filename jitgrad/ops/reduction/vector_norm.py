@@ -28,10 +28,11 @@ __all__ = ["VectorNorm"]
 
 
 NORMS = (kernels.norm_rows, kernels.norm_columns)
+POWERS = (kernels.powers_rows, kernels.powers_columns)
 
 
 def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
-    """The norms of ``x``, unrecorded; only the most frequent order, 2, has a kernel that reads ``x`` once."""
+    """The norms of ``x``, unrecorded, by ops of their own: of order 0, in another dtype, and on other devices."""
     if order == 2:
         return plan.reduce(NORMS, x, x._layout.dtype.to_real().numpy)
     size = unrecorded(x).abs()  # real, of complex numbers too
@@ -124,6 +125,8 @@ class VectorNorm(Reduction):
             _check_identity(x, ord, dim, plan)
         if ord == 2 and dtype is None:
             return plan.launches(NORMS, x.dtype.to_real().numpy)
+        if ord != 0 and dtype is None and x.device == "cpu":
+            return plan.launches(POWERS, x.dtype.to_real().numpy, kernels.kind_of(ord), float(ord))
         return lambda x, ord, dim, keepdim, dtype: _cast_norm(unrecorded(x, dtype), ord, dim, keepdim)
 
     def grad_x(g, out, x, ord, dim, keepdim):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core import dtypes
 from jitgrad.core.errors import type_name
-from jitgrad.core.layout import intern, normalize_dim
+from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.copying import copy_into, filled
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.join import Cat
+from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import reshaped
 
 __all__: list[str] = []
@@ -32,14 +39,62 @@ def block_diag(*tensors: Any) -> Tensor:
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                 f"Input {k} has {len(shape)} dimensions"
             )
-        blocks.append(reshaped(t, (*(1,) * (2 - len(shape)), *shape)))
+        blocks.append(t if len(shape) == 2 else reshaped(t, (*(1,) * (2 - len(shape)), *shape)))
     if not blocks:
         return filled(intern(dtypes.get_default_dtype().numpy, (1, 0)), 0)
-    width, left, rows = sum(b._layout.shape[1] for b in blocks), 0, []
-    for block in blocks:
-        rows.append(_beside_zeros(block, 1, left, width))
-        left += block._layout.shape[1]
-    return Cat.apply(rows, 0)
+    kinds = {b._layout.dtype for b in blocks}
+    if len(kinds) > 1:
+        common = functools.reduce(dtypes.promote_types, kinds)
+        blocks = [cast(b, common) for b in blocks]
+    return BlockDiag.apply(blocks)
+
+
+def _corners(matrices: Sequence[Layout]) -> list[tuple[int, int]]:
+    """The row and column where each matrix begins, and those where all end."""
+    found = [(0, 0)]
+    for x in matrices:
+        found.append((found[-1][0] + x.shape[0], found[-1][1] + x.shape[1]))
+    return found
+
+
+def _block_reference(tensors: Sequence[Any]) -> Any:
+    out = np.zeros(np.sum([t.shape for t in tensors], 0))
+    row, column = 0, 0
+    for t in tensors:
+        out[row : row + t.shape[0], column : column + t.shape[1]] = t
+        row, column = row + t.shape[0], column + t.shape[1]
+    return out
+
+
+class BlockDiag(Structured):
+    """A matrix of zeros with matrices of one dtype along its diagonal."""
+
+    jointly_linear = ("tensors",)
+    reference = _block_reference
+    samples = cases(lambda: ([draw(2, 3), draw(1, 2, seed=1)],), lambda: ([draw(3, 2).t(), draw(2, 0, seed=1)],))
+
+    @staticmethod
+    def plan(tensors_layout: list):
+        *corners, shape = _corners(tensors_layout)
+        out = intern(tensors_layout[0].numpy_dtype, shape, None, tensors_layout[0].device)
+        parts = [intern(out.numpy_dtype, x.shape, out.strides, out.device) for x in tensors_layout]
+
+        def compute(tensors: Sequence[Tensor]) -> Tensor:
+            result = filled(out, 0)
+            for (row, column), part, x in zip(corners, parts, tensors, strict=True):
+                if part.numel:
+                    rows, columns = part.shape
+                    copy_into(result._data[row : row + rows, column : column + columns], part, x)
+            return result
+
+        return compute
+
+    def grad_tensors(g, tensors_layout):
+        places = zip(_corners(tensors_layout), tensors_layout)
+        return [
+            Slice.apply(Slice.apply(g, 0, row, row + x.shape[0], 1), 1, column, column + x.shape[1], 1)
+            for (row, column), x in places
+        ]
 
 
 def _beside_zeros(x: Tensor, d: int, before: int, size: int) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, not_implemented_for
-from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, collapse, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -44,9 +44,6 @@ def _distinct(dims: Sequence[int], ndim: int) -> list[int]:
     return found
 
 
-_flips: dict[tuple[Layout, tuple[int, ...]], tuple[Any, ...]] = cache()
-
-
 def _plan_flip(x: Layout, dims: tuple[int, ...]) -> tuple[Any, ...]:
     """(layout of the result, its dims by falling stride, sizes, steps and start of ``read_strided``).
 
@@ -59,8 +56,7 @@ def _plan_flip(x: Layout, dims: tuple[int, ...]) -> tuple[Any, ...]:
     signed = tuple([-strides[d] if d in dims else strides[d] for d in order])
     sizes, (steps,) = collapse(tuple([shape[d] for d in order]), [signed])
     start = sum((shape[d] - 1) * strides[d] for d in dims) if shape else 0  # a tensor without dims takes 0 and -1
-    plan = _flips[x, dims] = layout, order, np.array(sizes, np.int64), np.array(steps, np.int64), start
-    return plan
+    return layout, order, np.array(sizes, np.int64), np.array(steps, np.int64), start
 
 
 class Flip(Structured):
@@ -72,19 +68,23 @@ class Flip(Structured):
     reference = np.flip
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
-    def forward(x, dims):
-        key = x._layout, tuple(dims)
-        layout, order, *steps = _flips.get(key) or _plan_flip(*key)
+    def plan(x_layout, dims):
+        layout, order, *steps = _plan_flip(x_layout, tuple(dims))
         if not layout.numel or not layout.ndim:
-            return copy_to_layout(x, layout)
-        source = x if x._layout is layout else copy_to_layout(x, layout)
-        out = wrap(empty_for(layout), layout)
-        arrays = [(t._data if layout.contiguous else t._data.transpose(order)).reshape(-1) for t in (source, out)]
-        launch(kernels.read_strided, *arrays, *steps)
-        return out
+            return lambda x: copy_to_layout(x, layout)
+        return lambda x: _flipped(x, layout, order, steps)
 
     def grad_x(g, dims):
         return Flip.apply(g, dims)
+
+
+def _flipped(x: Tensor, layout: Layout, order: Sequence[int], steps: Sequence[Any]) -> Tensor:
+    """The elements in the order of their memory, read by strides."""
+    source = x if x._layout is layout else copy_to_layout(x, layout)
+    out = wrap(empty_for(layout), layout)
+    arrays = [(t._data if layout.contiguous else t._data.transpose(order)).reshape(-1) for t in (source, out)]
+    launch(kernels.read_strided, *arrays, *steps)
+    return out
 
 
 @public

@@ -83,6 +83,15 @@ def test_distances_of_special_vectors():
     assert F.normalize(x.detach(), out=out) is out
 
 
+def test_cosines_are_the_same_whether_they_are_recorded():
+    x = torch.tensor([[0.0, 0.0], [1e-12, 0.0], [3.0, 4.0], [math.nan, 1.0]])
+    y = torch.tensor([1.0, 2.0]).expand(4, 2)
+    for size in (1e-8, 1e-3, 10.0):
+        plain = torch.cosine_similarity(x, y, 1, size)
+        recorded = torch.cosine_similarity(x.clone().requires_grad_(), y, 1, size)
+        assert plain.allclose(recorded.detach(), equal_nan=True) and recorded.requires_grad
+
+
 def test_top_level_functions_take_the_reduction_as_a_number():
     x, y, target = draw(4, 3), draw(4, 3, seed=1), signs(4, 3)
     assert torch.margin_ranking_loss(x, y, target, 0.5, 0).shape == (4, 3)

@@ -1,0 +1,71 @@
+"""Why rows of ``compare.py surface`` take more than twice torch's time."""
+
+from __future__ import annotations
+
+__all__ = ["note_of"]
+
+_CALLS = "several ops of 1 to 3 us each, where torch's is one call in C++"
+_NUMPY_FFT = "numpy.fft's call and its Python wrapper, 5 to 8 us; its transforms of few elements are slower than MKL's"
+_LAPACK = "three or four calls by way of NumPy's arrays"
+_SPARSE = "indices are checked, sorted and compared by ops on dense tensors, each a call"
+_MISSES = "rows are read at random places: torch fetches them ahead, which Numba's loops can't ask for"
+_STATE = "checks of a state and weights in Python, and a node for each step"
+
+# {family: {name of a case, or its beginning: reason}}
+NOTES: dict[str, dict[str, str]] = {
+    "factorisations": {
+        "linalg.ldl_factor": _LAPACK, "cholesky_inverse": _LAPACK, "linalg.qr": _LAPACK, "linalg.lu_solve": _LAPACK,
+        "geqrf": _LAPACK,
+    },
+    "fourier": {
+        "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT,
+    },
+    "half": {"sum float16": "made float32 in memory first, which is a pass more"},
+    "indexing": {
+        "segment_reduce": "a composite of scatter_reduce, whose index is written out",
+        "as_strided_scatter": "checks, a copy, a view and a write, each a call",
+        "trapezoid": "two passes: sums of neighbours are written before they are added",
+        "scatter_reduce": "bounds are looked for before anything is written, in a pass of its own",
+        "index_reduce": "bounds are looked for before anything is written, in a pass of its own",
+        "cartesian_prod": _CALLS, "block_diag": _CALLS, "gradient": _CALLS, "diff": _CALLS, "histogram": _CALLS,
+        "mode": _CALLS,
+        "bincount": "the largest number is read by Python, which makes the result's size", "searchsorted": _CALLS,
+    },
+    "losses": {
+        "cosine_similarity": _CALLS, "ctc_loss": "lengths are read and checked by Python before and after the kernel",
+        "rrelu": "noise, a copy and the product are three calls", "native_layer_norm": _CALLS,
+        "multi_margin_loss": "two launches and their checks", "embedding_bag": _MISSES,
+        "attention": "checks in Python, and a launch that holds BLAS to one thread",
+    },
+    "recurrent": {"pack": "lengths are read by Python", "pad_packed": "lengths are read by Python", "rnn": _STATE},
+    "sparse": {
+        "to_dense": _SPARSE, "to_sparse_csr": _SPARSE, "mm": _SPARSE, "mv": _SPARSE, "sum": _SPARSE, "softmax": _SPARSE,
+        "sparse times": _SPARSE,
+    },
+    "spatial": {
+        "conv2d, LeNet's": "25 taps of one channel: Winograd's and vector forms are for 3 x 3 and several channels",
+        "grid_sample": "taps are found by branches for each place, which are not vectorised",
+        "adaptive_avg_pool2d": "its gradient goes by a table of weights for any windows",
+        "avg_pool2d": "checks kept by layouts and a table of windows, 4 us in all",
+        "max_pool2d": "checks kept by layouts and two results, 4 us in all",
+        "conv": "checks kept by layouts, and a launch that holds BLAS to one thread",
+        "pixel_shuffle": "a view of more dims, a copy and a view again",
+    },
+    "special": {
+        "special.i1e": "computed in double precision", "special.ndtr": "computed in double precision",
+        "igammac": "series of one element after another", "mvlgamma": _CALLS,
+    },
+    "spectral": {
+        "linalg.svd": _LAPACK, "linalg.svdvals": _LAPACK, "linalg.matrix_norm nuc": _LAPACK, "linalg.cond": _LAPACK,
+        "linalg.multi_dot": "two products through Python, with checks of sizes", "linalg.vander": _CALLS,
+        "addr": "a view and a broadcast product", "kron": "two views and a broadcast product", "addbmm": _CALLS,
+        "pdist": "sums of few elements each, which are not vectorised",
+    },
+}  # fmt: skip
+
+
+def note_of(family: str, name: str) -> str:
+    """The reason for a row above the limit, by the longest key that its name begins with; "" if none is known."""
+    known = NOTES.get(family, {})
+    fitting = [key for key in known if name.startswith(key)]
+    return known[max(fitting, key=len)] if fitting else ""
