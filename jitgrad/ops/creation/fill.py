@@ -22,7 +22,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.creation.from_data import tensor
-from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous
+from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous, warn_of_lost_imaginary
 from jitgrad.ops.shape.expand import summed_to
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
@@ -75,6 +75,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if not isinstance(src, (bool, int, float, complex)):
             raise must_be_tensor("copy_", "other", 1, src)
         src = tensor(src)
+    warn_of_lost_imaginary(src._layout.dtype, self._layout.dtype)
     return CopyFrom.inplace(self, src)
 
 

@@ -51,7 +51,7 @@ def _reference(
 ) -> Any:  # fmt: skip
     bags = len(offsets) if bags is None else bags
     ends = [*offsets[1:], len(index)][:bags]
-    bag_of, counted = np.zeros(len(index), int), index != padding_idx
+    bag_of, counted = np.full(len(index), -1), index != padding_idx
     out, largest = np.zeros((bags, weight.shape[1])), np.zeros((bags, weight.shape[1]), int)
     sizes = []
     for b, (first, last) in enumerate(zip(offsets, ends)):
@@ -68,7 +68,7 @@ def _reference(
 class EmbeddingBag(Structured):
     """(the sum, mean or max of each bag of rows, the bag of each index, sizes of bags, which rows max took).
 
-    bags: how many there are, if one fewer than offsets.
+    bags: how many there are, if one fewer than offsets. An index behind the last offset is then in none, bag -1.
     """
 
     name, multiple_results, reference = "_embedding_bag", True, _reference
@@ -77,6 +77,7 @@ class EmbeddingBag(Structured):
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), draw(5, seed=1), SUM, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 1, 4, 5), None, MEAN, 1, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), None, MAX),
+        lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 1, 3), draw(5, seed=1), SUM, 3, 2),
     )
 
     def forward(
@@ -96,7 +97,8 @@ class EmbeddingBag(Structured):
         zeros = zeros_of(weight_layout)
         if mode == MAX:
             return zeros.scatter_add(0, largest, above * cast(sizes > 0, above.dtype).unsqueeze(1))
-        share = cast(index != padding_idx, above.dtype)
+        share = cast(_counted(index, bag_of, padding_idx), above.dtype)
+        bag_of = bag_of.clamp(min=0)
         if mode == MEAN:
             share = share / IndexSelect.apply(cast(sizes, above.dtype).clamp(min=1), 0, bag_of)
         if by_count:
@@ -110,8 +112,8 @@ class EmbeddingBag(Structured):
         return IndexAdd.apply(zeros, 0, index, rows)
 
     def grad_factors(g, out, weight, index, padding_idx):
-        products = IndexSelect.apply(g[0], 0, out[1]) * IndexSelect.apply(weight, 0, index)
-        return table.where(index != padding_idx, products.sum(1), 0)
+        products = IndexSelect.apply(g[0], 0, out[1].clamp(min=0)) * IndexSelect.apply(weight, 0, index)
+        return table.where(_counted(index, out[1], padding_idx), products.sum(1), 0)
 
     def kernel_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count, sparse):
         if sparse:
@@ -131,6 +133,11 @@ class EmbeddingBag(Structured):
         launch(kernels.factor_gradient, contiguous(g[0])._data, _array(weight, weight), index._data, out[1]._data,
                found._data, padding_idx)  # fmt: skip
         return found
+
+
+def _counted(index: Tensor, bag_of: Tensor, padding_idx: int) -> Tensor:
+    """Which indices count in a bag."""
+    return (index != padding_idx) & (bag_of >= 0)
 
 
 # -- arguments --------------------------------------------------------------------------------------------

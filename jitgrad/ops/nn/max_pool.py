@@ -65,7 +65,7 @@ def _largest(x: Any, windows: Sequence[Window]) -> Any:
 class MaxPool(Structured):
     """(the largest element of each window along the last dims, its place in them as one vector).
 
-    NaN counts as larger than any number.
+    NaN counts as larger than any number. A window that is nothing but padding has -inf, and the place -1.
     """
 
     name, batch = "max_pool_with_indices", merged_batch
@@ -100,9 +100,10 @@ def _values(
     dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
     """The values alone, of one dim no view where nothing is recorded."""
+    windows = _windows(f"max_pool{dims}d", input, dims, kernel_size, stride, padding, dilation, ceil_mode)
     if dims > 1 or (input.requires_grad and is_grad_enabled()):
-        return max_pool(dims, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
-    return MaxPool.apply(input, _windows(1, input, kernel_size, stride, padding, dilation, ceil_mode))[0]
+        return _pooled(_TITLES[dims], input, windows)[0]
+    return MaxPool.apply(input, windows)[0]
 
 
 def max_pool(
@@ -110,16 +111,21 @@ def max_pool(
     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(largest elements of the windows along the last ``dims`` dims, their places)."""
-    windows = _windows(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _pooled(f"MaxPool{max(dims, 2)}DWithIndices", input, windows)
+    # Of one dim PyTorch then pools in two, and checks the arguments in other words.
+    op = "max_pool1d_with_indices" if dims == 1 else f"max_pool{dims}d"
+    windows = _windows(op, input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    return _pooled(_TITLES[dims], input, windows)
 
 
-def _windows(dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+_TITLES = ("", "MaxPool2DWithIndices", "MaxPool2DWithIndices", "MaxPool3DWithIndices")
+
+
+def _windows(op: str, input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
              ceil_mode: bool) -> tuple[Window, ...]:  # fmt: skip
-    windows = sliding(f"max_pool{dims}d", input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = sliding(op, input, dims, kernel_size, stride, padding, dilation, ceil_mode)
     dtype = input._layout.dtype
-    if dtype.category in (0, 3) or (dims == 1 and dtype.category < 2):
-        one = dims == 1 and dtype.category < 2
+    if dtype.category in (0, 3) or (op == "max_pool1d" and dtype.category < 2):
+        one = op == "max_pool1d" and dtype.category < 2
         raise not_implemented_for("max_pool1d_impl" if one else f"max_pool{max(dims, 2)}d", input.dtype)
     return windows
 

@@ -72,3 +72,29 @@ def test_two_backwards_through_one_graph():
     first = w.grad
     out.backward(g)
     assert w.grad is first and first[1].tolist() == [4, 4, 4]
+
+
+# -- bags -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("padding", [None, 4])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_what_follows_the_last_offset_is_in_no_bag(mode, padding, create_graph):
+    w, index = table(), torch.tensor([0, 1, 2, 3, 4])
+    options = {"mode": mode, "include_last_offset": True, "padding_idx": padding}
+    out = torch.nn.functional.embedding_bag(index, w, torch.tensor([0, 2, 3]), **options)
+    (found,) = torch.autograd.grad(out, w, torch.ones_like(out), create_graph=create_graph)
+    short = torch.nn.functional.embedding_bag(index[:3], w, torch.tensor([0, 2, 3]), **options)
+    (wanted,) = torch.autograd.grad(short, w, torch.ones_like(out))
+    assert out.tolist() == short.tolist() and found.tolist() == wanted.tolist()
+
+
+def test_factors_behind_the_last_offset_get_no_gradient():
+    w, factors = table(), torch.ones(4, dtype=torch.float64, requires_grad=True)
+    out = torch.nn.functional.embedding_bag(
+        torch.tensor([1, 2, 3, 4]), w, torch.tensor([0, 2]), mode="sum", per_sample_weights=factors,
+        include_last_offset=True,
+    )  # fmt: skip
+    assert out.tolist() == [[9, 11, 13]]
+    assert torch.autograd.grad(out.sum(), factors)[0].tolist() == [12, 21, 0, 0]
