@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
+from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
 from jitgrad.ops.nn.pad import constant_pad_nd
-from jitgrad.ops.nn.taps import MAKERS, Map, named_op
+from jitgrad.ops.nn.taps import MAKERS, Map, Tapped, named_op, under_name
 from jitgrad.ops.nn.windows import Window, per_dim, sliding
 
 __all__ = ["adaptive_sizes", "avg_pool"]
@@ -84,18 +85,23 @@ def avg_pool(
             last = k == dims - 1 and not whole
             kind, numbers = "sum", (*numbers, divisor_override if last and divisor_override else 1)
         maps.append(Map(kind, w.size, w.new, numbers))
-    out = _mapped("AvgPool", input, maps)
+    out = _mapped(_sliding_means, input, maps)
     if not whole:
         return out
     out = _divided(out, windows, with_padding, divisor_override)
     return out if dims > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
 
 
-def _mapped(title: str, input: Tensor, maps: Sequence[Map]) -> Tensor:
-    """``input`` with its last dims mapped; one dim as the last of two, of whose result the one is a view."""
+def _mapped(op: Callable[[int], Any], input: Tensor, maps: Sequence[Map]) -> Tensor:
+    """``input`` with its last dims mapped by ``op`` of so many dims; one dim as the last of two, of whose result the
+    one is a view."""
     if len(maps) > 1:
-        return named_op(f"{title}{len(maps)}D", True)(input, tuple(maps))
-    return named_op(f"{title}2D", True)(input.unsqueeze(-2), (Map("same", 1, 1), *maps)).squeeze(-2)
+        return op(len(maps))(input, tuple(maps))
+    return op(2)(input.unsqueeze(-2), (Map("same", 1, 1), *maps)).squeeze(-2)
+
+
+def _sliding_means(dims: int) -> Callable[..., Tensor]:
+    return named_op(f"AvgPool{dims}D", True)
 
 
 @functools.partial(public, method_too=False)
@@ -161,7 +167,7 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise RuntimeError(
             f"{of_two}: elements of output_size must be greater than or equal to 0 but received {{{text}}}"
         )
-    for d in range(len(shown) - max(dims, 2) - (dims == 3), len(shown)):
+    for d in range(1 if dims == 3 else len(shown) - 2, len(shown)):
         if not shown[d]:
             raise RuntimeError(
                 f"{of_two}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
@@ -171,6 +177,35 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise not_implemented_for("adaptive_avg_pool3d_cpu" if dims == 3 else "adaptive_avg_pool2d", input.dtype)
 
 
+def check_pooled_gradient(op: str, g: Tensor) -> None:
+    """RuntimeError where a gradient of adaptive pooling has no elements, as PyTorch says it."""
+    shape = list(g.shape)
+    for d in range(1, len(shape)):
+        if not shape[d]:
+            raise RuntimeError(
+                f"{op}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+                f"grad_output has sizes {shape} with dimension {d} being empty"
+            )
+
+
+@functools.cache
+def _adaptive_means(dims: int) -> Callable[..., Tensor]:
+    def gradient(g, x, maps, transposed):
+        check_pooled_gradient(f"adaptive_avg_pool{dims}d", g)
+        return Tapped.apply(g, maps, not transposed, x)
+
+    return under_name(Tapped, f"AdaptiveAvgPool{dims}D", grad_x=gradient)
+
+
+def _channels_last(means: Tensor, x: Tensor) -> Tensor:
+    """Means of whole planes with the strides of channels that are last, as those of ``x`` are."""
+    if strides_of_result([x._layout], means._layout.shape) is None:
+        return means
+    n, channels = means.shape[:2]
+    inner = means.ndim - 2
+    return means.as_strided((n, channels, *[1] * inner), (channels, 1, *[channels] * inner))
+
+
 def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
     op = f"adaptive_avg_pool{dims}d"
     sizes = adaptive_sizes(op, input, output_size, dims)
@@ -178,9 +213,9 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
     if set(sizes) == {1}:
         if dims == 1:
             return input.unsqueeze(-2).mean((-2, -1), True).squeeze(-2)
-        return input.mean(tuple(range(-dims, 0)), True)
+        return _channels_last(input.mean(tuple(range(-dims, 0)), True), input)
     old = input.shape[input.ndim - dims :]
-    return _mapped("AdaptiveAvgPool", input, [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
+    return _mapped(_adaptive_means, input, [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
 
 
 @functools.partial(public, method_too=False)

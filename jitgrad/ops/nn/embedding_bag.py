@@ -77,7 +77,7 @@ class EmbeddingBag(Structured):
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), draw(5, seed=1), SUM, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 1, 4, 5), None, MEAN, 1, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), None, MAX),
-        lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 1, 3), draw(5, seed=1), SUM, 3, 2),
+        lambda: (draw(5, 3), places_for_samples(0, 3, 4, 1), places_for_samples(0, 1, 3), draw(4, seed=1), SUM, 3, 2),
     )
 
     def forward(
@@ -175,6 +175,13 @@ def _bags(
     weight: Tensor, indices: Tensor, offsets: Tensor, by_count: bool, mode: int, sparse: bool,
     factors: Tensor | None, include_last_offset: bool, padding_idx: int | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
+    if indices.ndim not in (1, 2):
+        raise RuntimeError(f"input has to be a 1D or 2D Tensor, but got Tensor of dimension {indices.ndim}")
+    if indices.ndim == 1 and offsets.ndim != 1:
+        raise RuntimeError(f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
+    if weight.ndim != 2:
+        raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    indices, offsets = indices.reshape(-1), offsets.reshape(-1)
     _check_type("indices", indices, "Long, Int", "int32", "int64")
     _check_type("indices", offsets, "Long, Int", "int32", "int64")
     _check_type("weight", weight, "Half, BFloat16, Float, Double", "float16", "bfloat16", "float32", "float64")
@@ -195,8 +202,11 @@ def _bags(
     found = np.zeros(3, np.int64)
     launch(kernels.check_bags, index._data, first._data, found, rows, include_last_offset)
     check(found, _refuse, rows, index.numel(), mode == MAX or padding_idx is not None)
-    bags = first.numel() - 1 if include_last_offset else None
     padding = -1 if padding_idx is None else padding_idx % rows
+    bags = first.numel() - 1 if include_last_offset else None
+    if include_last_offset and not (mode == SUM and padding < 0 and weight._layout.dtype.itemsize < 8):
+        # Only plain sums of PyTorch's end where the last offset says; other last bags take all that follows.
+        first, bags = first[:-1], None
     return EmbeddingBag.apply(weight, index, first, factors, mode, padding, bags, by_count, as_flag(sparse))
 
 
@@ -209,9 +219,10 @@ def embedding_bag(
     """The sum, mean or max (``mode``) of bags of rows of ``weight`` (n, d): (bags, d), zeros for empty bags.
 
     input: a bag of indices in each row of a matrix, or all in one vector, in which ``offsets`` names each bag's first
-    (``include_last_offset``: and the end of the last). ``per_sample_weights``: a factor for each index, for sums.
-    ``padding_idx``: an index that counts in no bag. ``max_norm``: rows are scaled to this norm first, in place, where
-    theirs is larger. ValueError, RuntimeError for shapes, dtypes and indices that do not fit.
+    (``include_last_offset``: and one more, the end of the last, where sums are taken of float32 or less: others take
+    all that follows, as in PyTorch). ``per_sample_weights``: a factor for each index, for sums. ``padding_idx``: an
+    index that counts in no bag. ``max_norm``: rows are scaled to this norm first, in place, where theirs is larger.
+    ValueError, RuntimeError for shapes, dtypes and indices that do not fit.
     """
     if weight.dtype is int64 and input.dtype.is_floating_point:
         warnings.warn(
@@ -287,6 +298,20 @@ def _top_bags(
 
 
 public(_top_bags, "embedding_bag", method_too=False)
+
+
+def _bags_by_number(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """``embedding_bag`` for which -1 says that no index is padding."""
+    return _top_bags(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                     include_last_offset, None if padding_idx < 0 else padding_idx)  # fmt: skip
+
+
+for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
+    public(_bags_by_number, _name, method_too=False)
 
 
 # -- norms ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
-from jitgrad.ops.nn.avg_pool import adaptive_sizes
+from jitgrad.ops.nn.avg_pool import adaptive_sizes, check_pooled_gradient
 from jitgrad.ops.nn.planes import PutInPlanes
 from jitgrad.ops.nn.taps import as_volume, in_format_of, merged_batch, under_name
 from jitgrad.ops.nn.windows import Window, sliding
@@ -87,9 +87,11 @@ class MaxPool(Structured):
         source, row = row_major("x", x_layout, as_volume(x_layout.shape, dims)), _whole(windows[-1])
         made = Launches([(kernels.largest, source, *bounds, *row, Written(1, target), Written(0, target))],
                         [out, places], 2)  # fmt: skip
-        return in_format_of(x_layout, made, x=x_layout)
+        return in_format_of(x_layout, made, of_sample=dims == 3 and x_layout.ndim == 4, x=x_layout)
 
     def grad_x(g, result1, x, windows):
+        if not windows[-1].width:
+            check_pooled_gradient(f"adaptive_max_pool{len(windows)}d", g[0])
         return PutInPlanes.apply(g[0], result1, tuple([w.size for w in windows]), True, x)
 
 
@@ -207,8 +209,8 @@ def _adaptive_max_pool(dims: int, input: Tensor, output_size: Any) -> tuple[Tens
                 f"(while checking arguments for {op})"
             )
         raise RuntimeError(f"{op}(): Expected {dims + 1}D or {dims + 2}D tensor, but got: {shape}")
-    for d in range(len(shape) - dims - 1, len(shape)):
-        if not shape[d] and (d or len(shape) == dims + 1):
+    for d in range(1, len(shape)):
+        if not shape[d]:
             raise RuntimeError(
                 f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {shape} "
                 f"with dimension {d} being empty"

@@ -100,6 +100,11 @@ _UNPOOL = {dims: under_name(PutInPlanes, f"MaxUnpool{dims}D") for dims in (2, 3)
 def _max_unpool(dims: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any,
                 output_size: Any) -> Tensor:  # fmt: skip
     width, padding = _tuple(kernel_size, dims), _tuple(padding, dims)
+    if dims == 3 and len(width) != 3:
+        raise RuntimeError(
+            "There should be exactly three elements (depth, height, width) in output_size, but got "
+            f"{len(width)} elements."
+        )
     stride = width if stride is None else _tuple(stride, dims)
     sizes = _unpooled_size(input, width, stride, padding, output_size)
     if dims == 1:

@@ -63,11 +63,34 @@ def test_padding_that_does_not_fit(pad, mode, words):
 
 
 def test_a_window_of_padding_alone_has_no_gradient():
-    x = jitgrad.full((1, 1, 1, 3), 2.0, requires_grad=True)  # the kernel's two rows lie above and below the one there is
+    x = jitgrad.full((1, 1, 1, 3), 2.0, requires_grad=True)  # the kernel's rows lie above and below
     out, places = F.max_pool2d(x, (2, 1), 1, (2, 0), (4, 1), return_indices=True)
     (found,) = jitgrad.autograd.grad(out, x, jitgrad.ones_like(out), create_graph=True)
     assert out.flatten().tolist() == [-math.inf] * 3 and places.flatten().tolist() == [-1] * 3
     assert found.tolist() == [[[[0, 0, 0]]]]
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_adaptive_pooling_without_elements(kind):
+    pool = {d: getattr(F, f"adaptive_{kind}_pool{d}d") for d in (1, 2, 3)}
+    assert pool[3](jitgrad.ones(0, 4, 4, 4), 2).shape == (0, 2, 2, 2)  # the dim of channels counts as that of samples
+    x = jitgrad.ones(1, 2, 4, 4, requires_grad=True)
+    words = rf"adaptive_{kind}_pool2d_backward\(\): Expected .* grad_output has sizes \[1, 2, 0, 2\] with dimension 2"
+    with pytest.raises(RuntimeError, match=words):
+        pool[2](x, (0, 2)).sum().backward()
+
+
+def test_channels_that_are_last_stay_so():
+    x = image(2, 3, 4, 4).to(memory_format=jitgrad.channels_last)
+    assert F.adaptive_avg_pool2d(x, 1).stride() == (3, 1, 3, 3)
+    volume = image(2, 3, 4, 4, 4).to(memory_format=jitgrad.channels_last_3d)[0]
+    assert F.max_pool3d(volume, 2).stride() == (1, 12, 6, 3)
+
+
+def test_unpooling_volumes_wants_three_sizes():
+    x = jitgrad.ones(1, 3, 1, 1, 1)
+    with pytest.raises(RuntimeError, match="exactly three elements .* in output_size, but got 2 elements"):
+        F.max_unpool3d(x, jitgrad.zeros(x.shape, dtype=jitgrad.int64), [1, 1])
 
 
 def test_words_about_windows_that_are_no_windows():
