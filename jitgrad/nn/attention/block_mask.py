@@ -123,7 +123,7 @@ def create_block_mask(
     counts = mask.view(b, h, q // rows, rows, kv // columns, columns).sum((3, 5))
     full = counts == rows * columns if separate_full_blocks else None
     partial = counts > 0 if full is None else (counts > 0) & ~full
-    ordered = (*_ordered(partial), *((None, None) if full is None else _ordered(full)))
+    ordered: Any = (*_ordered(partial), *((None, None) if full is None else _ordered(full)))
     return BlockMask.from_kv_blocks(*ordered, (rows, columns), mask_mod, (Q_LEN, KV_LEN))
 
 
@@ -225,24 +225,22 @@ class BlockMask:
         """Some samples, heads or rows of blocks; an int keeps its dim. ``mask_mod`` has to be set again."""
         given = index if isinstance(index, tuple) else (index,)
         padded = (*given, *[slice(None)] * 3)[:3]
-        index = tuple(
-            slice(i, i + 1 or None) if isinstance(i, int) else i for i in padded
-        )  # fmt: skip
-        parts = [None if t is None else t[index] for t in (getattr(self, name) for name in _PARTS[:4])]
+        index = tuple([slice(i, i + 1 or None) if isinstance(i, int) else i for i in padded])
+        parts: Any = [None if t is None else t[index] for t in (getattr(self, name) for name in _PARTS[:4])]
         return BlockMask.from_kv_blocks(*parts, self.BLOCK_SIZE, sliced_mask, self.seq_lengths,
                                         self.q_indices is not None)  # fmt: skip
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
         """The upper left part, for these lengths."""
         rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
-        parts = (*_cropped(self.kv_num_blocks, self.kv_indices, rows, columns),
-                 *_cropped(self.full_kv_num_blocks, self.full_kv_indices, rows, columns))  # fmt: skip
+        parts: Any = (*_cropped(self.kv_num_blocks, self.kv_indices, rows, columns),
+                      *_cropped(self.full_kv_num_blocks, self.full_kv_indices, rows, columns))  # fmt: skip
         return BlockMask.from_kv_blocks(*parts, self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len),
                                         self.q_indices is not None)  # fmt: skip
 
     def to(self, device: Any) -> BlockMask:
         """The mask with its tensors on a device."""
-        parts = [None if t is None else t.to(device) for t in (getattr(self, name) for name in _PARTS)]
+        parts: Any = [None if t is None else t.to(device) for t in (getattr(self, name) for name in _PARTS)]
         return BlockMask(self.seq_lengths, *parts, self.BLOCK_SIZE, self.mask_mod)
 
     def numel(self) -> int:

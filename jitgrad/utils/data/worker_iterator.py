@@ -6,8 +6,8 @@ held by it that others wait for, and no thread of this process is needed. Nothin
 few seconds, at whether the workers live: another process may hold the ends of pipes that it has inherited.
 
 A pipe is full when its worker hangs. So numbers are sent in pieces that a pipe takes whole or not at all, and what it
-has no room for is sent while batches are waited for, which has an end where there is a ``timeout``. (Windows has no such
-pipes: there the loader waits until the worker reads.)
+has no room for is sent while batches are waited for, which has an end where there is a ``timeout``. (Windows has no
+such pipes: there the loader waits until the worker reads.)
 """
 
 from __future__ import annotations
