@@ -124,7 +124,8 @@ def create_block_mask(
     full = counts == rows * columns if separate_full_blocks else None
     partial = counts > 0 if full is None else (counts > 0) & ~full
     ordered: Any = (*_ordered(partial), *((None, None) if full is None else _ordered(full)))
-    return BlockMask.from_kv_blocks(*ordered, (rows, columns), mask_mod, (Q_LEN, KV_LEN))
+    made: Any = BlockMask.from_kv_blocks
+    return made(*ordered, BLOCK_SIZE=(rows, columns), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))
 
 
 # -- blocks -----------------------------------------------------------------------------------------------
@@ -206,9 +207,10 @@ class BlockMask:
         if compute_q_blocks:
             by_columns = (*_transposed(kv_num_blocks, kv_indices), *_transposed(full_kv_num_blocks, full_kv_indices))
         whole = kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1]
-        return cls(
+        made: Any = cls
+        return made(
             whole if seq_lengths is None else seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks,
-            full_kv_indices, *by_columns, size, noop_mask if mask_mod is None else mask_mod,
+            full_kv_indices, *by_columns, BLOCK_SIZE=size, mask_mod=noop_mask if mask_mod is None else mask_mod,
         )  # fmt: skip
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
@@ -227,21 +229,28 @@ class BlockMask:
         padded = (*given, *[slice(None)] * 3)[:3]
         index = tuple([slice(i, i + 1 or None) if isinstance(i, int) else i for i in padded])
         parts: Any = [None if t is None else t[index] for t in (getattr(self, name) for name in _PARTS[:4])]
-        return BlockMask.from_kv_blocks(*parts, self.BLOCK_SIZE, sliced_mask, self.seq_lengths,
-                                        self.q_indices is not None)  # fmt: skip
+        return self._of_parts(parts, sliced_mask, self.seq_lengths)
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
         """The upper left part, for these lengths."""
         rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
         parts: Any = (*_cropped(self.kv_num_blocks, self.kv_indices, rows, columns),
                       *_cropped(self.full_kv_num_blocks, self.full_kv_indices, rows, columns))  # fmt: skip
-        return BlockMask.from_kv_blocks(*parts, self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len),
-                                        self.q_indices is not None)  # fmt: skip
+        return self._of_parts(parts, self.mask_mod, (new_q_len, new_kv_len))
+
+    def _of_parts(self, parts: Any, mask_mod: Any, seq_lengths: tuple[int, int]) -> BlockMask:
+        """A mask with blocks of the same size, and blocks by columns if this one has them."""
+        made: Any = BlockMask.from_kv_blocks
+        return made(
+            *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=seq_lengths,
+            compute_q_blocks=self.q_indices is not None,
+        )  # fmt: skip
 
     def to(self, device: Any) -> BlockMask:
         """The mask with its tensors on a device."""
         parts: Any = [None if t is None else t.to(device) for t in (getattr(self, name) for name in _PARTS)]
-        return BlockMask(self.seq_lengths, *parts, self.BLOCK_SIZE, self.mask_mod)
+        made: Any = BlockMask
+        return made(self.seq_lengths, *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod)
 
     def numel(self) -> int:
         """The number of elements of the attention matrices."""

@@ -74,7 +74,7 @@ def avg_pool(
     whole, with_padding = input.dtype.name == "int64", as_flag(count_include_pad)
     if divisor_override == 0 and divisor_override is not None:
         raise RuntimeError("divisor must be not zero")
-    if input._layout.dtype.category < 2 and not whole:
+    if input._layout.dtype.category != 2 and not whole:
         kernel = "avg_pool3d_out_frame" if dims == 3 else "avg_pool2d"
         raise not_implemented_for(kernel, input.dtype)
     maps = []

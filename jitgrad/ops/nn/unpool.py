@@ -249,7 +249,14 @@ def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: An
         samples = 1 if input.ndim == dims + 1 else input.shape[0]
         shifts = rand(samples, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
     width, sizes = _numbers(dims, "kernel_size", kernel_size), _numbers(dims, "output_size", output_size)
+    if input.ndim > dims + 2:
+        raise RuntimeError(
+            f"fractional_max_pool{dims}d{'_out' if dims == 3 else ''}(): Expected {dims + 1}D or {dims + 2}D tensor, "
+            f"but got: {list(input.shape)}"
+        )
     _check(dims, input, shifts, width, sizes)
+    if input._layout.dtype.category != 2:
+        raise not_implemented_for(f"fractional_max_pool{dims}d_out_frame", input.dtype)
     shifts = shifts[0] if input.ndim == dims + 1 else shifts[: input.shape[0]]
     # PyTorch draws the width's number before the height's where there are two.
     return _POOL[dims](input, shifts.flip(-1) if dims == 2 else shifts, width, sizes)

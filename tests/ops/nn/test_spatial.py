@@ -87,6 +87,14 @@ def test_channels_that_are_last_stay_so():
     assert F.max_pool3d(volume, 2).stride() == (1, 12, 6, 3)
 
 
+def test_fractional_pooling_refuses_more_dims_and_complex_numbers():
+    with pytest.raises(RuntimeError, match=r"fractional_max_pool2d\(\): Expected 3D or 4D tensor, but got: \[1, 2"):
+        F.fractional_max_pool2d(jitgrad.ones(1, 2, 3, 4, 4), 2, 2)
+    for pool in (lambda x: F.fractional_max_pool2d(x, 2, 2), lambda x: F.avg_pool2d(x, 2)):
+        with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+            pool(jitgrad.ones(2, 3, 4, 4, dtype=jitgrad.complex64))
+
+
 def test_unpooling_volumes_wants_three_sizes():
     x = jitgrad.ones(1, 3, 1, 1, 1)
     with pytest.raises(RuntimeError, match="exactly three elements .* in output_size, but got 2 elements"):
