@@ -261,29 +261,6 @@ def test_a_worker_that_is_killed_between_batches():
         list(batches)
 
 
-def many_numbers(batches):
-    """Batches whose numbers have no room in a pipe."""
-    return [[k] * 100_000 for k in range(batches)]
-
-
-def test_batches_of_more_numbers_than_a_pipe_holds():
-    given = loader(Calls(lambda k: k), batch_sampler=many_numbers(8), collate_fn=lambda b: (b[0], len(b)),
-                   persistent_workers=True)  # fmt: skip
-    assert next(iter(given)) == (0, 100_000)  # the rest of this pass is dropped
-    assert list(given) == [(k, 100_000) for k in range(8)]
-
-
-def test_timeout_of_a_worker_that_does_not_read_its_numbers():
-    asleep = FORK.Event()
-    batches = iter(loader(Calls(lambda k: asleep.wait()), batch_sampler=many_numbers(6), timeout=0.01))
-    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0.01 seconds"):
-        next(batches)
-    asleep.set()
-    workers = batches._workers
-    batches._shutdown_workers()
-    assert gone(workers)
-
-
 def test_timeout():
     asleep = FORK.Event()
     batches = iter(loader(Calls(lambda k: asleep.wait()), timeout=0.01))
