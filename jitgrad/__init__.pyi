@@ -228,6 +228,18 @@ def _chunk_cat(
     """Each tensor cut along ``dim`` into chunks, padded with zeros; the chunks of one number lie side by side."""
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """The derivative of ``x``, drawn from the beta distribution of shapes ``alpha`` and ``total - alpha``, in alpha."""
+def _embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0, sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: builtins.bool = False, padding_idx: builtins.int = -1,
+) -> tuple[Tensor, ...]:
+    """``embedding_bag`` for which -1 says that no index is padding."""
+def _embedding_bag_forward_only(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0, sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: builtins.bool = False, padding_idx: builtins.int = -1,
+) -> tuple[Tensor, ...]:
+    """``embedding_bag`` for which -1 says that no index is padding."""
 def _native_batch_norm_legit(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any, out: Tensor | None = None, **named: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:

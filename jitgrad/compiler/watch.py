@@ -49,6 +49,12 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (type, dtype, device, Size)) or type(value) in (int, float, bool, str, bytes, type(None))
 
 
+def _is_named_tuple(cls: type) -> bool:
+    """Whether a class is made by NamedTuple, or derived from such a one without a way of its own to be made."""
+    made = getattr(cls.__new__, "__module__", None) or ""
+    return issubclass(cls, tuple) and made.startswith("namedtuple_") and cls.__init__ is object.__init__
+
+
 class Watch(BuiltinCalls):
     """Does what rewritten functions ask for, and notes in ``notes`` what it depends on."""
 
@@ -169,6 +175,8 @@ class Watch(BuiltinCalls):
         """Make an object."""
         if cls in PURE:
             return self.builtin(cls, args, kwargs)
+        if _is_named_tuple(cls):  # which keeps what it gets and calls none of it
+            return self._unfollowed(cls, args, kwargs)
         if is_ours(cls) or issubclass(cls, (BaseException, tuple, np.generic)):
             return self._primitive(cls, args, kwargs)
         init, plain = cls.__init__, cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
@@ -185,6 +193,11 @@ class Watch(BuiltinCalls):
         for value in (*args, *kwargs.values()):
             if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
+        return self._unfollowed(function, args, kwargs)
+
+    def _unfollowed(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call what calls none of its arguments."""
+        notes = self.notes
         if function is not update:  # which hands numbers on to the kernel, so that they may be live
             args = tuple([self.given(a) for a in args])
             kwargs = {k: self.given(v) for k, v in kwargs.items()}

@@ -116,7 +116,7 @@ class Buffer(Tensor, metaclass=_Marked):
     """A tensor that becomes a buffer of the module it is assigned to: state without gradient.
 
     ``persistent`` says whether it is part of the module's ``state_dict``. What is made is of the class of ``data``,
-    and counts as a Buffer.
+    a plain tensor for a Parameter, and counts as a Buffer.
     """
 
     _mark, __torch_function__ = "_is_buffer", DISABLED
@@ -124,7 +124,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         own = data is None or type(data) in (Tensor, Parameter)
-        self = _sharing(Tensor if data is None else type(data), data) if own else _own_kind(data, Buffer)
+        self = _sharing(Tensor, data) if own else _own_kind(data, Buffer)
         self._requires_grad = data is not None and data.requires_grad
         self.persistent, self._is_buffer = persistent, True
         return self

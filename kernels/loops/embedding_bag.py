@@ -1,7 +1,8 @@
 """Bags of rows of a table: their sums, means and maxima, and gradients of these; and rows brought to a largest norm.
 
-Bag b holds the rows ``index[offsets[b] : offsets[b + 1]]``, the last one all that follow. Index ``padding`` counts in
-no bag. ``factors`` has one element for each of ``index``, or none for ones.
+Bag b holds the rows ``index[offsets[b] : offsets[b + 1]]``, the last one all that follow where no offset ends it. Index
+``padding`` counts in no bag, nor do indices behind an offset that ends the last one: their bag is -1. ``factors`` has
+one element for each of ``index``, or none for ones.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _bag_pieces(table, index, offsets, factors, out, *_):
 def bags(table, index, offsets, factors, out, bag_of, sizes, largest, mode, padding, begin, end):
     """``bag_of`` gets each row's bag, ``sizes`` how many rows count in a bag, ``largest`` whose elements max took."""
     n, width = index.size, table.shape[1]
+    if begin == 0 and offsets.size > out.shape[0]:
+        bag_of[offsets[out.shape[0]] :] = -1
     for b in range(begin, end):
         row, count = out[b], 0
         row[:] = 0
@@ -85,7 +88,7 @@ def bag_gradient(g, index, bag_of, sizes, factors, out, mode, padding, by_count)
             counts[index[i]] += 1
     out[:] = 0
     for i in range(index.size):
-        if index[i] == padding:
+        if index[i] == padding or bag_of[i] < 0:
             continue
         b, factor = bag_of[i], T(1)
         if mode == _MEAN:
@@ -112,7 +115,7 @@ def max_gradient(g, sizes, largest, out):
 def factor_gradient(g, table, index, bag_of, out, padding):
     for i in range(index.size):
         total = T(0)
-        if index[i] != padding:
+        if index[i] != padding and bag_of[i] >= 0:
             source, above = table[index[i]], g[bag_of[i]]
             for j in range(source.size):
                 total += source[j] * above[j]

@@ -14,12 +14,11 @@ __all__ = ["fractional_windows", "largest", "put_in_planes", "take_from_planes"]
 def largest_in(plane, d_begin, d_end, d_step, h_begin, h_end, h_step, w_begin, w_end, w_step):
     """(value, place) of the first of the largest elements of a window; NaN is larger than numbers, the last one.
 
-    A window whose elements are all padding has -inf, and some place that there is.
+    A window whose elements are all padding has -inf, and the place -1: its gradient goes nowhere.
     """
     rows, width = plane.shape[1], plane.shape[2]
     if d_begin >= d_end or h_begin >= h_end or w_begin >= w_end:
-        d, h, w = min(d_begin, plane.shape[0] - 1), min(h_begin, rows - 1), min(w_begin, width - 1)
-        return T(-np.inf), (d * rows + h) * width + w
+        return T(-np.inf), -1
     best, at = plane[d_begin, h_begin, w_begin], (d_begin * rows + h_begin) * width + w_begin
     for d in range(d_begin, d_end, d_step):
         for h in range(h_begin, h_end, h_step):
@@ -115,23 +114,28 @@ def fractional_windows(x, samples, d_window, h_window, w_window, places, out, fi
 
 @loop(pieces=row_pieces)
 def put_in_planes(x, places, add, out, first, last):
-    """Zeros with the elements of ``x`` (outer, m) at these places of ``out`` (outer, n); ``add``: their sums there."""
+    """Zeros with the elements of ``x`` (outer, m) at these places of ``out`` (outer, n); ``add``: their sums there.
+
+    An element at place -1 is left out.
+    """
     for o in range(first, last):
         target = out[o]
         target[:] = T(0)
         source, at = x[o], places[o]
         if add:
             for k in range(source.size):
-                target[at[k]] += source[k]
+                if at[k] >= 0:
+                    target[at[k]] += source[k]
         else:
             for k in range(source.size):
-                target[at[k]] = source[k]
+                if at[k] >= 0:
+                    target[at[k]] = source[k]
 
 
 @loop(pieces=row_pieces)
 def take_from_planes(x, places, out, first, last):
-    """The elements of ``x`` (outer, n) at these places."""
+    """The elements of ``x`` (outer, n) at these places; 0 at place -1."""
     for o in range(first, last):
         source, at, target = x[o], places[o], out[o]
         for k in range(target.size):
-            target[k] = source[at[k]]
+            target[k] = source[at[k]] if at[k] >= 0 else T(0)

@@ -98,6 +98,12 @@ def samples_of(h, blocks, first, last):
     return h.shape[0] * first // blocks, h.shape[0] * last // blocks
 
 
+def step_at(k, starts, backwards, last):
+    """(t, its first row, the sample behind those before ``last`` that take it) of the k-th step, from either end."""
+    t = starts.size - 2 - k if backwards else k
+    return t, starts[t], min(last, starts[t + 1] - starts[t])
+
+
 def add_rows(x, out, first, end):
     """Rows ``first`` to ``end`` of ``out`` plus the first of ``x``."""
     for i in range(first, end):
@@ -132,9 +138,7 @@ def lstm_steps(gates, h, c, x, x_weight, bias, weight, form, projection, work, o
     first, last = samples_of(h, blocks, first, last)
     candidate_bias, out_bias = bias[2 * n : 3 * n], bias[3 * n :]
     for k in range(steps):
-        t = steps - 1 - k if reverse else k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        _, begin, end = step_at(k, starts, reverse, last)
         if end <= first:
             continue
         shares = gates[begin + first : begin + end]
@@ -173,9 +177,7 @@ def lstm_slopes(slopes, dh, dc, dx, x_weight, g, gates, cells, c0, weight, form,
     steps, n = starts.size - 1, dc.shape[1]
     first, last = samples_of(dh, blocks, first, last)
     for k in range(steps):
-        t = k if reverse else steps - 1 - k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        t, begin, end = step_at(k, starts, not reverse, last)
         if end <= first:
             continue
         if g.size:
@@ -227,9 +229,7 @@ def gru_steps(gates, h, x, x_weight, bias, hidden_bias, weight, form, work, out,
     first, last = samples_of(h, blocks, first, last)
     new_bias, state_bias = bias[2 * n :], hidden_bias[2 * n :]
     for k in range(steps):
-        t = steps - 1 - k if reverse else k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        _, begin, end = step_at(k, starts, reverse, last)
         if end <= first:
             continue
         if x_weight.size:
@@ -256,9 +256,7 @@ def gru_slopes(slopes, dh, dx, x_weight, g, gates, kept, out, h0, weight, form, 
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
     for k in range(steps):
-        t = k if reverse else steps - 1 - k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        t, begin, end = step_at(k, starts, not reverse, last)
         if end <= first:
             continue
         if g.size:
@@ -297,9 +295,7 @@ def rnn_steps(out, h, x, x_weight, bias, weight, form, relu, starts, reverse, fu
     steps, n = starts.size - 1, h.shape[1]
     first, last = samples_of(h, blocks, first, last)
     for k in range(steps):
-        t = steps - 1 - k if reverse else k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        _, begin, end = step_at(k, starts, reverse, last)
         if end <= first:
             continue
         shares = out[begin + first : begin + end]
@@ -327,9 +323,7 @@ def rnn_slopes(slopes, dh, dx, x_weight, g, out, weight, form, relu, starts, rev
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
     for k in range(steps):
-        t = k if reverse else steps - 1 - k
-        begin = starts[t]
-        end = min(last, starts[t + 1] - begin)
+        _, begin, end = step_at(k, starts, not reverse, last)
         if end <= first:
             continue
         if g.size:

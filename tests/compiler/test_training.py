@@ -184,3 +184,23 @@ def test_gradients_that_somebody_holds_are_not_written_to():
     for grad, copy in held:
         copy = copy[0] if grad.shape != copy.shape else copy
         assert (torch.as_tensor(grad) == copy).all()
+
+
+class Scaling:
+    """A hook that is an object."""
+
+    def __init__(self):
+        self.factor = 2.0
+
+    def __call__(self, module, args, *out):
+        return out[0] * self.factor if out else (args[0] + self.factor,)
+
+
+@pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
+def test_objects_as_hooks_are_compiled(kind):
+    net, hook, x = nn.Linear(2, 2), Scaling(), torch.ones(1, 2)
+    getattr(net, kind)(hook)
+    compiled = torch.compile(net)
+    for factor in (2.0, 2.0, 3.0, 3.0):  # without the warning, an error here, that it runs uncompiled
+        hook.factor = factor
+        assert torch.equal(compiled(x), net(x))

@@ -198,6 +198,24 @@ def test_a_mode_as_classmethod_is_refused():
     assert (torch.ones(1) + 1).item() == 2
 
 
+def test_subclasses_are_called_as_tensors_are():
+    class Mine(torch.Tensor):
+        pass
+
+    for kind in (torch.Tensor, Mine):
+        assert [type(x) is kind for x in (kind(), kind(2, 3), kind([1, 2]))] == [True] * 3
+        assert [tuple(x.shape) for x in (kind(), kind(2, 3), kind(size=(2, 3)), kind(data=[1, 2]))] == [
+            (0,), (2, 3), (2, 3), (2,)
+        ]  # fmt: skip
+        for wrong in (lambda: kind(foo=3), lambda: kind([1, 2], 3), lambda: kind([1.0], requires_grad=True)):
+            with pytest.raises(TypeError, match=r"new\(\) received an invalid combination of arguments"):
+                wrong()
+        with pytest.raises(TypeError, match=r"new\(\): data must be a sequence \(got NoneType\)"):
+            kind(None)
+        with pytest.raises(RuntimeError, match=r"Trying to create tensor with negative dimension -1: \[-1\]"):
+            kind(-1)
+
+
 def test_how_subclasses_are_made():
     x = torch.ones(2, requires_grad=True)
     view = x.as_subclass(Plain)

@@ -183,3 +183,10 @@ def test_backward_hook_without_gradient_at_the_input():
     with torch.no_grad():
         layer(torch.ones(1, 2))
     assert len(seen) == 1
+
+
+def test_a_buffer_of_a_parameter_is_a_plain_tensor():
+    net = nn.Module()
+    net.b = nn.Buffer(nn.Parameter(torch.ones(1)))
+    assert type(net.b) is torch.Tensor and isinstance(net.b, nn.Buffer) and net.b.requires_grad
+    assert [n for n, _ in net.named_buffers()] == ["b"] and not list(net.parameters())

@@ -28,7 +28,7 @@ from jitgrad.dispatch.strides import storage_of
 from jitgrad.kernels.lazy_array import has_bits
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.creation.from_data import LegacyType, from_numpy
-from jitgrad.ops.shape.copy import ToCopy, cast
+from jitgrad.ops.shape.copy import ToCopy, cast, warn_of_lost_imaginary
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg
 
 __all__ = ["host_array", "on_host", "to"]
@@ -109,7 +109,6 @@ def _from_array(self: Tensor, array: np.ndarray, context: Any = None, return_sca
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
-_DISCARDS_IMAGINARY = "Casting complex values to real discards the imaginary part"
 _LOSES_GRADIENT = (
     "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
     "Consider using tensor.detach() first."
@@ -353,8 +352,7 @@ def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool, m
     """``x`` on the device ``where``, of ``dtype`` (None: its own); ``x`` itself if it is so and no copy is forced."""
     result = x if where == x._layout.device else move(x, where)
     if dtype is not None and dtype is not x._layout.dtype:
-        if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:  # bool asks: is it zero
-            warnings.warn(_DISCARDS_IMAGINARY, UserWarning, stacklevel=user_level())
+        warn_of_lost_imaginary(x._layout.dtype, dtype)
         return cast(result, dtype) if memory_format is None else ToCopy.apply(result, dtype, memory_format)
     force = force or needs_copy(result._layout, memory_format)
     return ToCopy.apply(x, x._layout.dtype, memory_format) if force and result is x else result

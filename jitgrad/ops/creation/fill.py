@@ -17,12 +17,13 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.creation.from_data import tensor
-from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous
+from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous, warn_of_lost_imaginary
 from jitgrad.ops.shape.expand import summed_to
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
@@ -75,6 +76,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if not isinstance(src, (bool, int, float, complex)):
             raise must_be_tensor("copy_", "other", 1, src)
         src = tensor(src)
+    warn_of_lost_imaginary(src._layout.dtype, self._layout.dtype)
     return CopyFrom.inplace(self, src)
 
 
@@ -137,7 +139,9 @@ class FillWith(Overwriting):
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to ``value``: a number, or a tensor without dimensions."""
     if isinstance(value, Tensor):
-        return FillWith.inplace(self, value)
+        # An element of this tensor's own is copied first: it is about to be written over.
+        own = not value._layout.ndim and owner_of(value._data) is owner_of(self._data)
+        return FillWith.inplace(self, value.clone() if own else value)
     if not isinstance(value, NUMBERS):
         name = type_name(value)
         raise TypeError(

@@ -11,14 +11,14 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import layout_of
+from jitgrad.core.errors import invalid_combination, scalar_type, type_name
+from jitgrad.core.layout import Size, layout_of
 from jitgrad.core.settings import set_default_dtype
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
-from jitgrad.dispatch.sizes import size_argument
+from jitgrad.dispatch.sizes import is_int, size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
 from jitgrad.ops.shape.subclasses import as_kind
 from jitgrad.ops.shape.view import Alias
@@ -306,9 +306,31 @@ def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None, meth
         return args[0].detach() if method else Alias.apply(args[0])
     if len(args) == 1 and isinstance(args[0], (list, tuple, range, np.ndarray)) and type(args[0]).__name__ != "Size":
         return _copied(args[0], dtype, device)
-    if len(args) == 1 and isinstance(args[0], float):
-        raise TypeError("new(): data must be a sequence (got float)")
-    return new(dtype, size_argument("new", args or (0,)), device)
+    if len(args) == 1 and isinstance(args[0], (float, type(None))):
+        raise TypeError(f"new(): data must be a sequence (got {type_name(args[0])})")
+    if len(args) == 1 and isinstance(args[0], str):
+        raise TypeError("new(): invalid data type 'str'")
+    if len(args) > 1 and not is_int(args[0]):
+        raise invalid_combination("new", args, *_LEGACY_FORMS)
+    shape = size_argument("new", args or (0,))
+    if any(n < 0 for n in shape):
+        negative = next(n for n in shape if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {list(shape)}")
+    return new(dtype, shape, device)
+
+
+_LEGACY_FORMS = (
+    "(*, torch.device device = None)", "(torch.Storage storage)", "(Tensor other)",
+    "(tuple of ints size, *, torch.device device = None)", "(object data, *, torch.device device = None)",
+)  # fmt: skip
+
+
+def _legacy_argument(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """The one argument of a legacy constructor that was given by its keyword."""
+    (name, value), *others = named.items()
+    if args or others or name not in ("size", "data", "other"):
+        raise invalid_combination("new", (*args, *named.values()), *_LEGACY_FORMS)
+    return (Size(value) if name == "size" else value,)
 
 
 def _title(dtype: dtypes.dtype) -> str:
@@ -318,6 +340,7 @@ def _title(dtype: dtypes.dtype) -> str:
 def _new(cls: type[Tensor], *args: Any, device: Any = None, **named: Any) -> Any:
     if issubclass(cls, Wrapped):
         return object.__new__(cls)
+    args = _legacy_argument(args, named) if named else args
     result = _legacy(dtypes.get_default_dtype(), args, device)
     return result if cls is Tensor else as_kind(result, cls)
 

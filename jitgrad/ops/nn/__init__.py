@@ -60,7 +60,8 @@ publish_later("jitgrad.ops.nn.max_pool",
 _CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
 publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
               **{"nn.functional": _CONVOLUTIONS})  # fmt: skip
-publish_later("jitgrad.ops.nn.embedding_bag", functions="embedding_bag embedding_renorm_",
+publish_later("jitgrad.ops.nn.embedding_bag",
+              functions="_embedding_bag _embedding_bag_forward_only embedding_bag embedding_renorm_",
               **{"nn.functional": "embedding_bag"})  # fmt: skip
 publish_later("jitgrad.ops.nn.native",
               functions="_batch_norm_with_update _native_batch_norm_legit _safe_softmax _softmax_backward_data "

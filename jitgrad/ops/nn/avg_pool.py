@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
+from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
 from jitgrad.ops.nn.pad import constant_pad_nd
-from jitgrad.ops.nn.taps import MAKERS, Map, named_op
+from jitgrad.ops.nn.taps import MAKERS, Map, Tapped, named_op, under_name
 from jitgrad.ops.nn.windows import Window, per_dim, sliding
 from jitgrad.ops.reduction.sums import mean
 
@@ -76,7 +77,7 @@ def _averaging(
     whole, with_padding = input.dtype.name == "int64", as_flag(count_include_pad)
     if divisor_override == 0 and divisor_override is not None:
         raise RuntimeError("divisor must be not zero")
-    if input._layout.dtype.category < 2 and not whole:
+    if input._layout.dtype.category != 2 and not whole:
         kernel = "avg_pool3d_out_frame" if dims == 3 else "avg_pool2d"
         raise not_implemented_for(kernel, input.dtype)
     maps = []
@@ -88,14 +89,14 @@ def _averaging(
             kind, numbers = "sum", (*numbers, divisor_override if last and divisor_override else 1)
         maps.append(Map(kind, w.size, w.new, numbers))
     if not whole:
-        return _mapping("AvgPool", maps)
+        return _mapping(_sliding_means, maps)
     return _whole_means, (maps, windows, with_padding, divisor_override)
 
 
 def _whole_means(
     input: Tensor, maps: Sequence[Map], windows: Sequence[Window], with_padding: bool, divisor: int | None
 ) -> Tensor:  # fmt: skip
-    function, given = _mapping("AvgPool", maps)
+    function, given = _mapping(_sliding_means, maps)
     out = _divided(function(input, *given), windows, with_padding, divisor)
     return out if len(maps) > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
 
@@ -111,16 +112,21 @@ def avg_pool(
     return result
 
 
-def _mapping(title: str, maps: Sequence[Map]) -> Any:
-    """What maps the last dims of a tensor, and its arguments; one dim as the last of two, of whose result the one is a
-    view."""
+def _mapping(op: Callable[[int], Any], maps: Sequence[Map]) -> Any:
+    """What maps the last dims of a tensor by ``op`` of so many dims, and its arguments; one dim as the last of two, of
+    whose result the one is a view."""
     if len(maps) > 1:
-        return named_op(f"{title}{len(maps)}D", True), (tuple(maps),)
-    return _one_mapped, (title, maps[0])
+        return op(len(maps)), (tuple(maps),)
+    return _one_mapped, (op, maps[0])
 
 
-def _one_mapped(input: Tensor, title: str, last: Map) -> Tensor:
-    return named_op(f"{title}2D", True)(input.unsqueeze(-2), (Map("same", 1, 1), last)).squeeze(-2)
+def _one_mapped(input: Tensor, op: Callable[[int], Any], last: Map) -> Tensor:
+    result: Tensor = op(2)(input.unsqueeze(-2), (Map("same", 1, 1), last)).squeeze(-2)
+    return result
+
+
+def _sliding_means(dims: int) -> Callable[..., Tensor]:
+    return named_op(f"AvgPool{dims}D", True)
 
 
 @functools.partial(public, method_too=False)
@@ -186,7 +192,7 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise RuntimeError(
             f"{of_two}: elements of output_size must be greater than or equal to 0 but received {{{text}}}"
         )
-    for d in range(len(shown) - max(dims, 2) - (dims == 3), len(shown)):
+    for d in range(1 if dims == 3 else len(shown) - 2, len(shown)):
         if not shown[d]:
             raise RuntimeError(
                 f"{of_two}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
@@ -196,6 +202,35 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise not_implemented_for("adaptive_avg_pool3d_cpu" if dims == 3 else "adaptive_avg_pool2d", input.dtype)
 
 
+def check_pooled_gradient(op: str, g: Tensor) -> None:
+    """RuntimeError where a gradient of adaptive pooling has no elements, as PyTorch says it."""
+    shape = list(g.shape)
+    for d in range(1, len(shape)):
+        if not shape[d]:
+            raise RuntimeError(
+                f"{op}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+                f"grad_output has sizes {shape} with dimension {d} being empty"
+            )
+
+
+@functools.cache
+def _adaptive_means(dims: int) -> Callable[..., Tensor]:
+    def gradient(g, x, maps, transposed):
+        check_pooled_gradient(f"adaptive_avg_pool{dims}d", g)
+        return Tapped.apply(g, maps, not transposed, x)
+
+    return under_name(Tapped, f"AdaptiveAvgPool{dims}D", grad_x=gradient)
+
+
+def _channels_last(means: Tensor, x: Tensor) -> Tensor:
+    """Means of whole planes with the strides of channels that are last, as those of ``x`` are."""
+    if strides_of_result([x._layout], means._layout.shape) is None:
+        return means
+    n, channels = means.shape[:2]
+    inner = means.ndim - 2
+    return means.as_strided((n, channels, *[1] * inner), (channels, 1, *[channels] * inner))
+
+
 @settled(1)
 def _adaptive_averaging(input: Tensor, dims: int, output_size: Any) -> Any:
     """What ``_adaptive_avg_pool`` calls, and its arguments after ``input``."""
@@ -203,13 +238,17 @@ def _adaptive_averaging(input: Tensor, dims: int, output_size: Any) -> Any:
     sizes = adaptive_sizes(op, input, output_size, dims)
     _check_adaptive(op, input, sizes, dims)
     if set(sizes) == {1}:
-        return (_mean_of_last, ()) if dims == 1 else (mean, (tuple(range(-dims, 0)), True))
+        return (_mean_of_last, ()) if dims == 1 else (_mean_of_planes, (dims,))
     old = input.shape[input.ndim - dims :]
-    return _mapping("AdaptiveAvgPool", [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
+    return _mapping(_adaptive_means, [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
 
 
 def _mean_of_last(input: Tensor) -> Tensor:
     return input.unsqueeze(-2).mean((-2, -1), True).squeeze(-2)
+
+
+def _mean_of_planes(input: Tensor, dims: int) -> Tensor:
+    return _channels_last(mean(input, tuple(range(-dims, 0)), True), input)
 
 
 def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:

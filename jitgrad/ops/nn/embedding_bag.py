@@ -51,7 +51,7 @@ def _reference(
 ) -> Any:  # fmt: skip
     bags = len(offsets) if bags is None else bags
     ends = [*offsets[1:], len(index)][:bags]
-    bag_of, counted = np.zeros(len(index), int), index != padding_idx
+    bag_of, counted = np.full(len(index), -1), index != padding_idx
     out, largest = np.zeros((bags, weight.shape[1])), np.zeros((bags, weight.shape[1]), int)
     sizes = []
     for b, (first, last) in enumerate(zip(offsets, ends)):
@@ -68,7 +68,7 @@ def _reference(
 class EmbeddingBag(Structured):
     """(the sum, mean or max of each bag of rows, the bag of each index, sizes of bags, which rows max took).
 
-    bags: how many there are, if one fewer than offsets.
+    bags: how many there are, if one fewer than offsets. An index behind the last offset is then in none, bag -1.
     """
 
     name, multiple_results, reference = "_embedding_bag", True, _reference
@@ -77,6 +77,7 @@ class EmbeddingBag(Structured):
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), draw(5, seed=1), SUM, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 1, 4, 5), None, MEAN, 1, 3),
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), None, MAX),
+        lambda: (draw(5, 3), places_for_samples(0, 3, 4, 1), places_for_samples(0, 1, 3), draw(4, seed=1), SUM, 3, 2),
     )
 
     def forward(
@@ -96,7 +97,8 @@ class EmbeddingBag(Structured):
         zeros = zeros_of(weight_layout)
         if mode == MAX:
             return zeros.scatter_add(0, largest, above * cast(sizes > 0, above.dtype).unsqueeze(1))
-        share = cast(index != padding_idx, above.dtype)
+        share = cast(_counted(index, bag_of, padding_idx), above.dtype)
+        bag_of = bag_of.clamp(min=0)
         if mode == MEAN:
             share = share / IndexSelect.apply(cast(sizes, above.dtype).clamp(min=1), 0, bag_of)
         if by_count:
@@ -110,8 +112,8 @@ class EmbeddingBag(Structured):
         return IndexAdd.apply(zeros, 0, index, rows)
 
     def grad_factors(g, out, weight, index, padding_idx):
-        products = IndexSelect.apply(g[0], 0, out[1]) * IndexSelect.apply(weight, 0, index)
-        return table.where(index != padding_idx, products.sum(1), 0)
+        products = IndexSelect.apply(g[0], 0, out[1].clamp(min=0)) * IndexSelect.apply(weight, 0, index)
+        return table.where(_counted(index, out[1], padding_idx), products.sum(1), 0)
 
     def kernel_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count, sparse):
         if sparse:
@@ -131,6 +133,11 @@ class EmbeddingBag(Structured):
         launch(kernels.factor_gradient, contiguous(g[0])._data, _array(weight, weight), index._data, out[1]._data,
                found._data, padding_idx)  # fmt: skip
         return found
+
+
+def _counted(index: Tensor, bag_of: Tensor, padding_idx: int) -> Tensor:
+    """Which indices count in a bag."""
+    return (index != padding_idx) & (bag_of >= 0)
 
 
 # -- arguments --------------------------------------------------------------------------------------------
@@ -168,6 +175,13 @@ def _bags(
     weight: Tensor, indices: Tensor, offsets: Tensor, by_count: bool, mode: int, sparse: bool,
     factors: Tensor | None, include_last_offset: bool, padding_idx: int | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
+    if indices.ndim not in (1, 2):
+        raise RuntimeError(f"input has to be a 1D or 2D Tensor, but got Tensor of dimension {indices.ndim}")
+    if indices.ndim == 1 and offsets.ndim != 1:
+        raise RuntimeError(f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
+    if weight.ndim != 2:
+        raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    indices, offsets = indices.reshape(-1), offsets.reshape(-1)
     _check_type("indices", indices, "Long, Int", "int32", "int64")
     _check_type("indices", offsets, "Long, Int", "int32", "int64")
     _check_type("weight", weight, "Half, BFloat16, Float, Double", "float16", "bfloat16", "float32", "float64")
@@ -188,8 +202,11 @@ def _bags(
     found = np.zeros(3, np.int64)
     launch(kernels.check_bags, index._data, first._data, found, rows, include_last_offset)
     check(found, _refuse, rows, index.numel(), mode == MAX or padding_idx is not None)
-    bags = first.numel() - 1 if include_last_offset else None
     padding = -1 if padding_idx is None else padding_idx % rows
+    bags = first.numel() - 1 if include_last_offset else None
+    if include_last_offset and not (mode == SUM and padding < 0 and weight._layout.dtype.itemsize < 8):
+        # Only plain sums of PyTorch's end where the last offset says; other last bags take all that follows.
+        first, bags = first[:-1], None
     return EmbeddingBag.apply(weight, index, first, factors, mode, padding, bags, by_count, as_flag(sparse))
 
 
@@ -202,9 +219,10 @@ def embedding_bag(
     """The sum, mean or max (``mode``) of bags of rows of ``weight`` (n, d): (bags, d), zeros for empty bags.
 
     input: a bag of indices in each row of a matrix, or all in one vector, in which ``offsets`` names each bag's first
-    (``include_last_offset``: and the end of the last). ``per_sample_weights``: a factor for each index, for sums.
-    ``padding_idx``: an index that counts in no bag. ``max_norm``: rows are scaled to this norm first, in place, where
-    theirs is larger. ValueError, RuntimeError for shapes, dtypes and indices that do not fit.
+    (``include_last_offset``: and one more, the end of the last, where sums are taken of float32 or less: others take
+    all that follows, as in PyTorch). ``per_sample_weights``: a factor for each index, for sums. ``padding_idx``: an
+    index that counts in no bag. ``max_norm``: rows are scaled to this norm first, in place, where theirs is larger.
+    ValueError, RuntimeError for shapes, dtypes and indices that do not fit.
     """
     if weight.dtype is int64 and input.dtype.is_floating_point:
         warnings.warn(
@@ -280,6 +298,20 @@ def _top_bags(
 
 
 public(_top_bags, "embedding_bag", method_too=False)
+
+
+def _bags_by_number(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """``embedding_bag`` for which -1 says that no index is padding."""
+    return _top_bags(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                     include_last_offset, None if padding_idx < 0 else padding_idx)  # fmt: skip
+
+
+for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
+    public(_bags_by_number, _name, method_too=False)
 
 
 # -- norms ------------------------------------------------------------------------------------------------

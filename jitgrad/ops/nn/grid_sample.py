@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
@@ -24,11 +24,11 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import grid_sample as kernels
 from jitgrad.ops.creation.ranges import linspace
 from jitgrad.ops.linalg.matmul import matmul
-from jitgrad.ops.nn.taps import under_name
+from jitgrad.ops.nn.taps import merged_batch, under_name
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 
-__all__ = ["GridSampler", "GridSamplerBackward"]
+__all__ = ["AffineGridGenerator", "GridSampler", "GridSamplerBackward"]
 
 
 def _shapes(x: Sequence[int], grid: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -254,20 +254,58 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 # -- grids ------------------------------------------------------------------------------------------------
 
 
-@functools.partial(public, method_too=False)
-def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """The places to which affine maps ``theta`` (n, d, d + 1) bring those of a grid of ``size`` (n, c, *sizes)."""
-    sizes, dims = tuple(size)[2:], len(size) - 2
-    axes = []
+def _points(like: Layout, sizes: Sequence[int], align_corners: bool) -> Tensor:
+    """The places of a grid of ``sizes``, a row of coordinates and 1 each."""
+    dims, axes = len(sizes), []
     for d, n in enumerate(sizes[::-1]):
-        line = linspace(-1, 1, n, dtype=theta.dtype) if n > 1 else linspace(0, 0, 1, dtype=theta.dtype)
+        line = linspace(-1, 1, n, dtype=like.dtype) if n > 1 else linspace(0, 0, 1, dtype=like.dtype)
         line = line if align_corners else line * ((n - 1) / n)
         shape = [1] * dims
         shape[dims - 1 - d] = n
         axes.append(line.reshape(shape).expand(sizes).unsqueeze(-1))
-    ones = linspace(1, 1, 1, dtype=theta.dtype).expand((*sizes, 1))
-    points = cat([*axes, ones], -1).reshape((-1, dims + 1))
-    return matmul(points, theta.transpose(1, 2)).reshape((size[0], *sizes, dims))
+    ones = linspace(1, 1, 1, dtype=like.dtype).expand((*sizes, 1))
+    return cat([*axes, ones], -1).reshape((-1, dims + 1))
+
+
+def _affine_reference(theta: Any, size: Any, align_corners: bool) -> Any:
+    axes = [np.linspace(-1, 1, n) * (1 if align_corners else (n - 1) / n) for n in size[2:]]
+    places = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(size[2:])], -1)
+    return np.einsum("...j,nij->n...i", places, theta)
+
+
+class AffineGridGenerator(Structured):
+    """The places to which affine maps ``theta`` (n, d, d + 1) bring those of a grid of ``size`` (n, c, *sizes).
+
+    Linear, so that nothing is saved and a graph may be run backward more than once.
+    """
+
+    linear, batch, reference = ("theta",), merged_batch, _affine_reference
+    samples = cases(
+        lambda: (draw(2, 2, 3), (2, 1, 3, 2), True),
+        lambda: (draw(1, 3, 4), (1, 1, 2, 3, 2), False),
+    )
+
+    def forward(theta, size, align_corners):
+        theta, sizes = theta.detach(), tuple(size)[2:]
+        places = matmul(_points(theta._layout, sizes, align_corners), theta.transpose(-2, -1))
+        return places.reshape((*theta.shape[:-2], *sizes, len(sizes)))
+
+    def grad_theta(g, theta_layout, size, align_corners):
+        sizes = tuple(size)[2:]
+        rows = g.reshape((*theta_layout.shape[:-2], -1, len(sizes)))
+        return matmul(rows.transpose(-2, -1), _points(theta_layout, sizes, align_corners))
+
+
+@functools.partial(public, method_too=False)
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """The places to which affine maps ``theta`` (n, d, d + 1) bring those of a grid of ``size`` (n, c, *sizes)."""
+    n, dims = size[0], len(size) - 2
+    if theta.ndim == 3 and tuple(theta.shape[::2]) != (n, dims + 1):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{n}, {dims + 1}] but got: "
+            f"[{theta.shape[0]}, {theta.shape[2]}]."
+        )
+    return AffineGridGenerator.apply(theta, tuple(size), bool(align_corners))
 
 
 @functools.partial(public, module="nn.functional")

@@ -161,7 +161,10 @@ def _resizing(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | 
     sizes, scales = [int(n) for n in sizes], list(scales or [None] * dims)
     if min(*old, *sizes) <= 0:
         a, b = (", ".join(f"{d}: {n}" for d, n in zip(_AXES[-dims:], v, strict=True)) for v in (old, sizes))
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({a}) output ({b})")
+        joined = " and" if dims == 1 else ""
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({a}){joined} output ({b})"
+        )
     if not input.shape[1]:
         raise RuntimeError(
             f"Non-empty {dims + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"

@@ -385,12 +385,12 @@ def kl_div(
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
             stacklevel=user_level(),
         )
+    if min(input._layout.dtype.category, target._layout.dtype.category) < 2:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     batch = reduction == "batchmean"
     reduction = reduction_name("sum" if batch else reduction, size_average, reduce)
-    if as_flag(log_target):
-        values = target.exp() * (target - input)
-    else:
-        values = xlogy(target, target) - target * input  # xlogy: 0 for a target of 0, where the logarithm is infinite
+    # xlogy is 0 for a target of 0, where the logarithm is infinite.
+    values = target.exp() * (target - input) if as_flag(log_target) else xlogy(target, target) - target * input
     total = reduced(values, reduction)
     return total / input.shape[0] if batch and input._layout.ndim else total
 

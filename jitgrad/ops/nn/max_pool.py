@@ -20,7 +20,7 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
-from jitgrad.ops.nn.avg_pool import adaptive_sizes
+from jitgrad.ops.nn.avg_pool import adaptive_sizes, check_pooled_gradient
 from jitgrad.ops.nn.planes import PutInPlanes
 from jitgrad.ops.nn.taps import as_volume, in_format_of, merged_batch, under_name
 from jitgrad.ops.nn.windows import Window, sliding
@@ -66,7 +66,7 @@ def _largest(x: Any, windows: Sequence[Window]) -> Any:
 class MaxPool(Structured):
     """(the largest element of each window along the last dims, its place in them as one vector).
 
-    NaN counts as larger than any number.
+    NaN counts as larger than any number. A window that is nothing but padding has -inf, and the place -1.
     """
 
     name, batch = "max_pool_with_indices", merged_batch
@@ -88,9 +88,11 @@ class MaxPool(Structured):
         source, row = row_major("x", x_layout, as_volume(x_layout.shape, dims)), _whole(windows[-1])
         made = Launches([(kernels.largest, source, *bounds, *row, Written(1, target), Written(0, target))],
                         [out, places], 2)  # fmt: skip
-        return in_format_of(x_layout, made, x=x_layout)
+        return in_format_of(x_layout, made, of_sample=dims == 3 and x_layout.ndim == 4, x=x_layout)
 
     def grad_x(g, result1, x, windows):
+        if not windows[-1].width:
+            check_pooled_gradient(f"adaptive_max_pool{len(windows)}d", g[0])
         return PutInPlanes.apply(g[0], result1, tuple([w.size for w in windows]), True, x)
 
 
@@ -101,9 +103,10 @@ def _values(
     dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Tensor:
     """The values alone, of one dim no view where nothing is recorded."""
+    op = f"max_pool{dims}d"
     if dims > 1 or (input.requires_grad and is_grad_enabled()):
-        return max_pool(dims, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
-    return MaxPool.apply(input, _windows(1, input, kernel_size, stride, padding, dilation, ceil_mode))[0]
+        return _pooling(input, op, dims, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return MaxPool.apply(input, _windows(op, input, 1, kernel_size, stride, padding, dilation, ceil_mode))[0]
 
 
 def max_pool(
@@ -111,25 +114,30 @@ def max_pool(
     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(largest elements of the windows along the last ``dims`` dims, their places)."""
-    result: tuple[Tensor, Tensor] = _pooling(input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    # Of one dim PyTorch then pools in two, and checks the arguments in other words.
+    op = "max_pool1d_with_indices" if dims == 1 else f"max_pool{dims}d"
+    result: tuple[Tensor, Tensor] = _pooling(input, op, dims, kernel_size, stride, padding, dilation, ceil_mode)
     return result
 
 
 @settled(1)
 def _pooling(
-    input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    input: Tensor, op: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
     """What ``max_pool`` calls, and its arguments after ``input``."""
-    windows = _windows(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _pools(f"MaxPool{max(dims, 2)}DWithIndices", windows)
+    windows = _windows(op, input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    return _pools(_TITLES[dims], windows)
 
 
-def _windows(dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+_TITLES = ("", "MaxPool2DWithIndices", "MaxPool2DWithIndices", "MaxPool3DWithIndices")
+
+
+def _windows(op: str, input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
              ceil_mode: bool) -> tuple[Window, ...]:  # fmt: skip
-    windows = sliding(f"max_pool{dims}d", input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = sliding(op, input, dims, kernel_size, stride, padding, dilation, ceil_mode)
     dtype = input._layout.dtype
-    if dtype.category in (0, 3) or (dims == 1 and dtype.category < 2):
-        one = dims == 1 and dtype.category < 2
+    if dtype.category in (0, 3) or (op == "max_pool1d" and dtype.category < 2):
+        one = op == "max_pool1d" and dtype.category < 2
         raise not_implemented_for("max_pool1d_impl" if one else f"max_pool{max(dims, 2)}d", input.dtype)
     return windows
 
@@ -221,8 +229,8 @@ def _adaptive_pooling(input: Tensor, dims: int, output_size: Any) -> Any:
                 f"(while checking arguments for {op})"
             )
         raise RuntimeError(f"{op}(): Expected {dims + 1}D or {dims + 2}D tensor, but got: {shape}")
-    for d in range(len(shape) - dims - 1, len(shape)):
-        if not shape[d] and (d or len(shape) == dims + 1):
+    for d in range(1, len(shape)):
+        if not shape[d]:
             raise RuntimeError(
                 f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {shape} "
                 f"with dimension {d} being empty"

@@ -218,7 +218,11 @@ def _padding(input: Tensor, pad: Any, mode: str, value: Any) -> Any:
     if mode not in _NODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) not in (2, 4, 6) or input.ndim - len(pad) // 2 not in (1, 2):
-        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.")
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\nSupported combinations for "
+            "non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: "
+            "padding size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+        )
     return _own(input, pad, mode)
 
 

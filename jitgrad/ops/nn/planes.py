@@ -1,6 +1,6 @@
 """Elements of whole planes by their places: what pooling reads, and what unpooling and gradients write.
 
-A plane, or volume, is the last dims of a tensor as one vector; a place is a number in it.
+A plane, or volume, is the last dims of a tensor as one vector; a place is a number in it, -1 that of no element.
 """
 
 from __future__ import annotations

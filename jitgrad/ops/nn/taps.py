@@ -82,9 +82,20 @@ def as_volume(shape: Sequence[int], dims: int) -> tuple[int, ...]:
     return (math.prod(shape[:first]), *(1,) * (3 - dims), *shape[first:])
 
 
-def in_format_of(x: Layout, made: Launches, /, **inputs: Layout | None) -> Any:
-    """A plan for ``inputs`` by which results have their channels last in memory if ``x`` has."""
-    strides = None if x.contiguous else strides_of_result([x], made.layouts[0].shape)
+def in_format_of(x: Layout, made: Launches, /, of_sample: bool = False, **inputs: Layout | None) -> Any:
+    """A plan for ``inputs`` by which results have their channels last in memory if ``x`` has.
+
+    of_sample: whether that is to be told of ``x`` as the only sample of a batch.
+    """
+    shape = made.layouts[0].shape
+    if x.contiguous:
+        strides = None
+    elif of_sample:
+        batch = intern(x.numpy_dtype, (1, *x.shape), (x.numel, *x.strides), x.device)
+        found = strides_of_result([batch], (1, *shape))
+        strides = None if found is None else found[1:]
+    else:
+        strides = strides_of_result([x], shape)
     if strides is None:
         return made
     compute, several = compiled(made, inputs), made.returned > 1

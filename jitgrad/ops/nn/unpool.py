@@ -100,6 +100,11 @@ _UNPOOL = {dims: under_name(PutInPlanes, f"MaxUnpool{dims}D") for dims in (2, 3)
 def _max_unpool(dims: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any,
                 output_size: Any) -> Tensor:  # fmt: skip
     width, padding = _tuple(kernel_size, dims), _tuple(padding, dims)
+    if dims == 3 and len(width) != 3:
+        raise RuntimeError(
+            "There should be exactly three elements (depth, height, width) in output_size, but got "
+            f"{len(width)} elements."
+        )
     stride = width if stride is None else _tuple(stride, dims)
     sizes = _unpooled_size(input, width, stride, padding, output_size)
     if dims == 1:
@@ -244,7 +249,14 @@ def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: An
         samples = 1 if input.ndim == dims + 1 else input.shape[0]
         shifts = rand(samples, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
     width, sizes = _numbers(dims, "kernel_size", kernel_size), _numbers(dims, "output_size", output_size)
+    if input.ndim > dims + 2:
+        raise RuntimeError(
+            f"fractional_max_pool{dims}d{'_out' if dims == 3 else ''}(): Expected {dims + 1}D or {dims + 2}D tensor, "
+            f"but got: {list(input.shape)}"
+        )
     _check(dims, input, shifts, width, sizes)
+    if input._layout.dtype.category != 2:
+        raise not_implemented_for(f"fractional_max_pool{dims}d_out_frame", input.dtype)
     shifts = shifts[0] if input.ndim == dims + 1 else shifts[: input.shape[0]]
     # PyTorch draws the width's number before the height's where there are two.
     return _POOL[dims](input, shifts.flip(-1) if dims == 2 else shifts, width, sizes)

@@ -40,7 +40,7 @@ def _wrong_length(op: str, name: str, dims: int, n: int) -> RuntimeError:
         either = "an int, list of ints, or" if name == "padding" else either
         return RuntimeError(f"max_pool1d() {name} must be {either} tuple of ints of size 1 but got size {n}")
     if dims == 1:
-        return RuntimeError(_ONE.format(op=op, name=name, n=n))
+        return RuntimeError(_ONE.format(op=op.removesuffix("_with_indices"), name=name, n=n))
     either = "" if op == "avg_pool3d" else "either "
     word = "be either " if name == "dilation" and either else f"{either}be "
     return RuntimeError(f"{op}: {name} must {word}{_OMITTED[name]}a single int, or a tuple of {_WORDS[dims]} ints")
@@ -82,7 +82,7 @@ def check_sizes(op: str, sizes: Sequence[int], dims: int) -> None:
         if dims == 1:
             raise RuntimeError(
                 f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 'self' "
-                f"(while checking arguments for {op})"
+                f"(while checking arguments for {op.removesuffix('_with_indices')})"
             )
         if op == "avg_pool2d" and len(shape) < 3:
             raise IndexError(
@@ -139,7 +139,7 @@ def _check(op: str, widths: Sequence[int], strides: Sequence[int], before: Seque
     if min(widths) <= 0 or min(strides) <= 0:
         if 0 in strides or op[:3] != "max":
             raise RuntimeError("stride should not be zero")
-        raise RuntimeError(f"kernel size should be greater than zero, but got {_named('kernel', widths)}")
+        raise RuntimeError(f"kernel size should be greater than zero, but got {_named('k', widths)}")
     if min(steps) <= 0:
         raise RuntimeError(f"dilation should be greater than zero, but got {_named('dilation', steps)}")
     for b, w, step in zip(before, widths, steps, strict=True):
@@ -153,7 +153,8 @@ def _check(op: str, widths: Sequence[int], strides: Sequence[int], before: Seque
 
 
 def _named(what: str, values: Sequence[int]) -> str:
-    """The values for height and width, with time before them where there are three: "kernelH: 0 kernelW: 0"."""
+    """The values for height, 1 if there is none, and width, and for time if there is one: "kH: 0 kW: 0"."""
+    values = [1, *values] if len(values) == 1 else values
     return " ".join(f"{what}{d}: {v}" for d, v in zip("THW"[-len(values) :], values, strict=False))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.memory_formats import layout_in_format
@@ -14,7 +16,9 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method
 from jitgrad.dispatch.structured import Structured
 
-__all__ = ["Clone", "Contiguous", "Copying", "ToCopy", "cast", "cast_gradient", "contiguous"]
+__all__ = [
+    "Clone", "Contiguous", "Copying", "ToCopy", "cast", "cast_gradient", "contiguous", "warn_of_lost_imaginary",
+]  # fmt: skip
 
 
 class Copying(Structured, abstract=True):
@@ -73,6 +77,13 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 def cast_gradient(g: Tensor, dtype: dtypes.dtype) -> Tensor:
     """A gradient as the dtype of the input that was cast; of a real input made complex, the real part."""
     return cast(g.real if g._layout.dtype.is_complex and not dtype.is_complex else g, dtype)
+
+
+def warn_of_lost_imaginary(old: dtypes.dtype, new: dtypes.dtype) -> None:
+    """Say so where a user's conversion goes from complex to real numbers; bool asks whether they are zero."""
+    if old.is_complex and not new.is_complex and new is not dtypes.bool_:
+        message = "Casting complex values to real discards the imaginary part"
+        warnings.warn(message, UserWarning, stacklevel=user_level())
 
 
 @fast_method

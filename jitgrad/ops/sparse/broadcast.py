@@ -9,7 +9,8 @@ import numpy as np
 from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import public, published
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.shape.join import cat
 from jitgrad.ops.sparse.parts import named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
 
@@ -29,7 +30,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     pattern, values, lead = x._pattern, values_of(x), len(shape) - x.ndim
     keys_of(pattern)
     index, d = pattern.indices[0], pattern.sparse_dim + lead
-    index = published("cat")((index.new_zeros((lead, pattern.nnz)), index))  # type: ignore[misc]
+    index = cat((index.new_zeros((lead, pattern.nnz)), index))
     old = (*(1,) * lead, *x.shape)
     values = values.expand(-1, *shape[d:])
     for k in range(d):

@@ -25,8 +25,11 @@ from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sparse as kernels
+from jitgrad.ops.creation.type_info import result_type
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
+from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.shape.copy import cast, cast_gradient
+from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 from jitgrad.ops.sparse.broadcast import broadcast_to
@@ -122,7 +125,7 @@ def _number(x: Any) -> bool:
 
 
 def _promoted(x: Any, y: Any) -> dtypes.dtype:
-    return published("result_type")(*[values_of(t) if isinstance(t, SparseTensor) else t for t in (x, y)])  # type: ignore[misc]
+    return result_type(*[values_of(t) if isinstance(t, SparseTensor) else t for t in (x, y)])
 
 
 def sparse_of(x: Any, other: Any) -> Any:
@@ -205,8 +208,8 @@ def _merged(x: Any, y: Any, alpha: Any) -> Tensor:
     if ours.indices is theirs.indices:
         return with_values(left + right, ours)
     if not (x._stored._layout.contiguous and y._stored._layout.contiguous):  # where PyTorch does not merge either
-        index = published("cat")((ours.indices[0], theirs.indices[0]), 1)  # type: ignore[misc]
-        return with_values(published("cat")((left, right)), coo_pattern(index, ours.shape))  # type: ignore[misc]
+        index = cat((ours.indices[0], theirs.indices[0]), 1)
+        return with_values(cat((left, right)), coo_pattern(index, ours.shape))
     a, b = keys_of(ours)._data, keys_of(theirs)._data
     to_a, to_b, keys = np.empty_like(a), np.empty_like(b), np.empty(len(a) + len(b), np.int64)
     count = np.empty(1, np.int64)
@@ -335,7 +338,7 @@ def _common(x: Any, y: Any) -> Tensor:
     x, y = coalesced(x), coalesced(y)
     found = np.empty(x._pattern.nnz, np.int64)
     launch(kernels.find_places, keys_of(y._pattern)._data, keys_of(x._pattern)._data, found)
-    mine = published("nonzero")(plain(found) >= 0).reshape(-1)  # type: ignore[misc]
+    mine = nonzero(plain(found) >= 0).reshape(-1)
     theirs = IndexSelect.apply(plain(found), 0, mine)
     values = IndexSelect.apply(values_of(x), 0, mine) * IndexSelect.apply(values_of(y), 0, theirs)
     keys = IndexSelect.apply(keys_of(x._pattern), 0, mine)._data

@@ -18,14 +18,17 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import public, published
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.ops.indexing.index_select import IndexSelect
+from jitgrad.ops.indexing.nonzero import nonzero
+from jitgrad.ops.indexing.scatter_reduce import scatter_reduce
 from jitgrad.ops.linalg.matrix_products import Mm, conj
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.join import cat, stack
 from jitgrad.ops.shape.view import UnsafeView, reshape
 from jitgrad.ops.sparse.convert import to_compressed, to_coo
 from jitgrad.ops.sparse.parts import (
@@ -229,8 +232,8 @@ def bmm(input: Any, mat2: Any) -> Tensor:
         )
     b, m, k = input.shape
     x = settled(input)
-    stack, row, col = keys_and_dims(x._pattern).unbind(0)
-    index = published("stack")((stack * m + row, stack * k + col))  # type: ignore[misc]
+    sample, row, col = keys_and_dims(x._pattern).unbind(0)
+    index = stack((sample * m + row, sample * k + col))
     where = coo_pattern(index, (b * m, b * k), x._pattern.coalesced)
     out = RowsProduct.apply(values_of(x), reshape(mat2, (b * k, mat2.shape[2])), rows_of(where))
     return UnsafeView.apply(out, (b, m, mat2.shape[2]))
@@ -280,7 +283,7 @@ def _mm_reduced(mat1: Any, mat2: Tensor, reduce: str) -> Tensor:
     if not len(rows.rows):
         return zeros
     index = plain(rows.rows).unsqueeze(1).expand(-1, width)
-    return published("scatter_reduce")(zeros, 0, index, products, reduce, include_self=False)  # type: ignore[misc]
+    return scatter_reduce(zeros, 0, index, products, reduce, include_self=False)
 
 
 def sparse_mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
@@ -350,11 +353,11 @@ def sspaddmm(input: Any, mat1: Any, mat2: Tensor, *, beta: Any = 1, alpha: Any =
     rows = keys_and_dims(mat1._pattern)[0]
     there = product.new_zeros(product.shape[0], dtype=bool_).index_fill(0, rows, True)
     there = there.unsqueeze(1).expand(product.shape)
-    places = published("nonzero")(there).t().contiguous()  # type: ignore[misc]
+    places = nonzero(there).t().contiguous()
     pattern = coo_pattern(places, product.shape)
     parts = input * beta, with_values(at_places(product, pattern), pattern) * alpha
-    index = published("cat")([keys_and_dims(p._pattern) for p in parts], 1)  # type: ignore[misc]
-    values = published("cat")([values_of(p) for p in parts])  # type: ignore[misc]
+    index = cat([keys_and_dims(p._pattern) for p in parts], 1)
+    values = cat([values_of(p) for p in parts])
     return with_values(values, coo_pattern(index, input.shape))
 
 

@@ -13,6 +13,7 @@ from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
+from jitgrad.ops.indexing.unique import unique
 from jitgrad.ops.reduction.sums import FULL
 from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.sparse.convert import title, to_coo
@@ -48,7 +49,7 @@ def _summed(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     if dtype is not None:
         values = values.to(dtype)
     elif values.dtype.category < 2:
-        values = cast(values, published("sum")(values.new_zeros(1)).dtype)  # type: ignore[misc]
+        values = cast(values, values.new_zeros(1).sum().dtype)
     if rest:
         values = values.sum(tuple([d - pattern.sparse_dim + 1 for d in rest]))
     kept = [d for d in range(x.ndim) if d not in dims]
@@ -145,7 +146,7 @@ def _groups(x: Any, d: int) -> tuple[Tensor, int]:
     others = [k for k in range(pattern.sparse_dim) if k != d]
     index = IndexSelect.forward(pattern.indices[0], 0, plain(np.array(others, np.int64)))
     keys = keys_of(coo_pattern(index, [x.shape[k] for k in others]))
-    distinct, inverse = published("unique")(keys, return_inverse=True)  # type: ignore[misc]
+    distinct, inverse = unique(keys, return_inverse=True)
     return inverse, distinct.shape[0]
 
 

@@ -13,11 +13,16 @@ from jitgrad.core.layout import normalize_dim
 from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor, sparse_tensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_history
-from jitgrad.dispatch.registry import published
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexSelect
+from jitgrad.ops.indexing.nonzero import nonzero
+from jitgrad.ops.indexing.search import searchsorted
+from jitgrad.ops.reduction.sort import sort
 from jitgrad.ops.shape.copy import cast, cast_gradient
+from jitgrad.ops.shape.join import cat
+from jitgrad.ops.shape.rearrange import repeat_interleave
 from jitgrad.ops.sparse.convert import to_coo
 from jitgrad.ops.sparse.parts import linearly, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
@@ -38,10 +43,6 @@ def _index(x: Any) -> Tensor:
 def _dims(index: Tensor, dims: Any) -> Tensor:
     """Some rows of indices."""
     return IndexSelect.forward(index, 0, plain(np.array(dims, np.int64)))
-
-
-def _op(name: str) -> Any:
-    return published(name)
 
 
 # -- dims ----------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def unsqueeze(input: Any, dim: Any) -> Tensor:
         return named(with_values(values_of(x).unsqueeze(d - pattern.sparse_dim + 1), made), "UnsqueezeBackward0")
     index = _index(x)
     parts = _dims(index, range(d)), index.new_zeros((1, pattern.nnz)), _dims(index, range(d, pattern.sparse_dim))
-    made = coo_pattern(_op("cat")(parts), shape)
+    made = coo_pattern(cat(parts), shape)
     return named(with_values(values_of(x), made), "UnsqueezeBackward0")
 
 
@@ -188,7 +189,7 @@ for _name in ("squeeze", "squeeze_", "as_strided", "as_strided_", "set_", "view"
 
 def _kept(x: Any, there: Tensor, index: Tensor, shape: Any, coalesced: bool) -> Tensor:
     """The places where ``there`` is true, with these indices."""
-    places = _op("nonzero")(there).reshape(-1)
+    places = nonzero(there).reshape(-1)
     values = IndexSelect.apply(values_of(x), 0, places)
     return with_values(values, coo_pattern(IndexSelect.forward(index, 1, places), shape, coalesced))
 
@@ -210,7 +211,7 @@ def select(input: Any, dim: Any, index: Any) -> Tensor:
     rows = _index(x)
     there = rows.select(0, d) == k
     if pattern.sparse_dim == 1:
-        return IndexSelect.apply(values_of(x), 0, _op("nonzero")(there).reshape(-1)).sum(0, dtype=x.dtype)
+        return IndexSelect.apply(values_of(x), 0, nonzero(there).reshape(-1)).sum(0, dtype=x.dtype)
     index = _dims(rows, [e for e in range(pattern.sparse_dim) if e != d])
     shape = [m for e, m in enumerate(x.shape) if e != d]  # type: ignore[assignment]
     return named(_kept(x, there, index, shape, pattern.coalesced), "SelectBackward0")
@@ -231,21 +232,20 @@ def index_select(input: Any, dim: Any, index: Tensor) -> Tensor:
         return named(with_values(values, made), "IndexSelectBackward0")
     n = x.shape[d]
     for place in ("amin", "amax") if wanted.numel() else ():
-        if not -n <= (k := int(_op(place)(wanted))) < n:
+        if not -n <= (k := int(getattr(wanted, place)())) < n:
             raise IndexError(
                 f"index_select(): index contains {k} that is out of range for tensor of size {n} at dimension {d}"
             )
     wanted = wanted % n if wanted.numel() else wanted
     rows = _index(x)
-    ordered, order = _op("sort")(rows.select(0, d), stable=True)
-    first, last = (_op("searchsorted")(ordered, wanted, right=right) for right in (False, True))
+    ordered, order = sort(rows.select(0, d), stable=True)
+    first, last = (searchsorted(ordered, wanted, right=right) for right in (False, True))
     counts = last - first
     ends = counts.cumsum(0)
     total = int(ends[-1]) if wanted.numel() else 0
-    repeat = _op("repeat_interleave")
-    places = IndexSelect.forward(order, 0, repeat(first - ends + counts, counts) + _op("arange")(total))
+    places = IndexSelect.forward(order, 0, repeat_interleave(first - ends + counts, counts) + arange(total))
     made = IndexSelect.forward(rows, 1, places)
-    made.select(0, d).copy_(repeat(_op("arange")(wanted.shape[0]), counts))
+    made.select(0, d).copy_(repeat_interleave(arange(wanted.shape[0]), counts))
     values = IndexSelect.apply(values_of(x), 0, places)
     return named(with_values(values, coo_pattern(made, shape, total < 2)), "IndexSelectBackward0")
 
@@ -325,7 +325,7 @@ SparseTensor.__setitem__ = _set  # type: ignore[method-assign]
 
 
 @sparse_form("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: Any = 0) -> Tensor:
+def joined(tensors: Any, dim: Any = 0) -> Tensor:
     """Tensors one after another."""
     for position, one in enumerate(tensors):
         if not isinstance(one, SparseTensor):
@@ -348,29 +348,29 @@ def cat(tensors: Any, dim: Any = 0) -> Tensor:
                 f"at position 0, {list(one.shape)} (sparse_dim: {one._pattern.sparse_dim}) at position {position}"
             )
     parts = [settled(one) for one in tensors]
-    join, s = _op("cat"), first._pattern.sparse_dim
+    s = first._pattern.sparse_dim
     shape = [*first.shape[:d], sum([p.shape[d] for p in parts]), *first.shape[d + 1 :]]
     rows = [_index(p) for p in parts]
     if d < s:
         starts = itertools.accumulate([p.shape[d] for p in parts], initial=0)
-        index = join([_moved(r, d, start) for r, start in zip(rows, starts, strict=False)], 1)
-        values = join([values_of(p) for p in parts], 0)
+        index = cat([_moved(r, d, start) for r, start in zip(rows, starts, strict=False)], 1)
+        values = cat([values_of(p) for p in parts], 0)
         return named(with_values(values, coo_pattern(index, shape)), "CatBackward0")
     values, at = [], 0
     for p in parts:
         v = values_of(p)
         before, after = at, shape[d] - at - p.shape[d]
         lead, tail = v.shape[: d - s + 1], v.shape[d - s + 2 :]
-        values.append(join([v.new_zeros((*lead, before, *tail)), v, v.new_zeros((*lead, after, *tail))], d - s + 1))
+        values.append(cat([v.new_zeros((*lead, before, *tail)), v, v.new_zeros((*lead, after, *tail))], d - s + 1))
         at += p.shape[d]
-    return named(with_values(join(values, 0), coo_pattern(join(rows, 1), shape)), "CatBackward0")
+    return named(with_values(cat(values, 0), coo_pattern(cat(rows, 1), shape)), "CatBackward0")
 
 
 @sparse_form("stack")
 def stack(tensors: Any, dim: Any = 0) -> Tensor:
     """Tensors side by side along a new dim."""
     d = normalize_dim(dim, tensors[0].ndim + 1)
-    return named(cat([one.unsqueeze(d) for one in tensors], d), "StackBackward0")
+    return named(joined([one.unsqueeze(d) for one in tensors], d), "StackBackward0")
 
 
 # -- copies and casts ------------------------------------------------------------------------------------------

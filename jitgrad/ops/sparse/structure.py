@@ -10,10 +10,12 @@ from jitgrad.core.layout import Size
 from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_history
-from jitgrad.dispatch.registry import FUNCTIONS, method, public, published
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.ops.creation.constants import as_dtype, finished, zeros
+from jitgrad.ops.creation.ranges import arange
+from jitgrad.ops.shape.join import cat, stack
 from jitgrad.ops.sparse.construct import KINDS, empty_sparse, sparse_coo_tensor
 from jitgrad.ops.sparse.convert import kind_of, title, to_compressed
 from jitgrad.ops.sparse.parts import with_values
@@ -240,18 +242,17 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
             f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {title(diagonals)}"
         )
     m, n = shape
-    arange, cat = published("arange"), published("cat")
     rows, cols, values = [], [], []
     for k, d in enumerate(offsets.tolist()):
         first, last = max(d, 0), min(m + d, n, diagonals.shape[1])
-        col = arange(first, max(last, first))  # type: ignore[misc]
+        col = arange(first, max(last, first))
         rows.append(col - d)
         cols.append(col)
         values.append(diagonals[k].narrow(0, first, max(last - first, 0)) if last > first else diagonals[k, :0])
     if not rows:
         return empty_sparse((m, n), name, diagonals.dtype)
-    index = published("stack")((cat(rows), cat(cols)))  # type: ignore[misc]
-    made = sparse_coo_tensor(index, cat(values), (m, n))  # type: ignore[misc]
+    index = stack((cat(rows), cat(cols)))
+    made = sparse_coo_tensor(index, cat(values), (m, n))
     return made if name == "sparse_coo" else to_compressed(made, name)
 
 

@@ -4,6 +4,10 @@ Each worker has two pipes, one for numbers of samples and one for batches, that 
 a worker that ends or is killed, be it in the middle of sending, is noticed at once by the end of its pipe; no lock is
 held by it that others wait for, and no thread of this process is needed. Nothing is waited for without a look, every
 few seconds, at whether the workers live: another process may hold the ends of pipes that it has inherited.
+
+A pipe is full when its worker hangs. So numbers are sent in pieces that a pipe takes whole or not at all, and what it
+has no room for is sent while batches are waited for, which has an end where there is a ``timeout``. (Windows has no
+such pipes: there the loader waits until the worker reads.)
 """
 
 from __future__ import annotations
@@ -12,11 +16,16 @@ import contextlib
 import itertools
 import multiprocessing
 import os
+import select
+import selectors
 import signal
 import sys
 import time
 import warnings
+from collections import deque
+from collections.abc import Iterable
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
 from typing import Any, NoReturn
 
@@ -29,6 +38,9 @@ __all__: list[str] = []
 
 # How long is waited without a look at whether workers live, and for a worker to end by itself when it is told to.
 _SECONDS = 5.0
+# The bytes of a piece: with the four that ``send_bytes`` puts ahead of it, what POSIX pipes take whole or not at all.
+_PIECE = getattr(select, "PIPE_BUF", 4096) - 4
+_WAITS_FOR_ROOM = os.name != "posix"
 
 
 class _Line:
@@ -39,6 +51,21 @@ class _Line:
         # A pipe for both directions is a socket, by which files can be sent. It is used in one.
         self.results, self.worker_results = context.Pipe(duplex=True)
         worker.ends_of_loaders.update((self.requests, self.results))
+        self.unsent: deque[bytes] = deque()  # pieces of requests that the pipe had no room for
+        if not _WAITS_FOR_ROOM:
+            os.set_blocking(self.requests.fileno(), False)
+
+    def send(self, request: Any) -> None:
+        """Send a request, or as much of it as there is room for."""
+        self.unsent.extend(worker.in_pieces(ForkingPickler.dumps(request), _PIECE))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what there is room for by now."""
+        with contextlib.suppress(BlockingIOError):
+            while self.unsent:
+                self.requests.send_bytes(self.unsent[0])
+                self.unsent.popleft()
 
     def close_ends_of_worker(self) -> None:
         """Close what the worker has by now: pipes end when it does."""
@@ -48,9 +75,9 @@ class _Line:
     def close(self) -> None:
         """Let the worker end, which waits at the other side."""
         self.close_ends_of_worker()
-        with contextlib.suppress(OSError):  # it has ended, or so many numbers are in the pipe that it is full
-            os.set_blocking(self.requests.fileno(), False)
-            self.requests.send(None)
+        if not (self.unsent or _WAITS_FOR_ROOM):  # else the end of the pipe has to do
+            with contextlib.suppress(OSError):  # it has ended
+                self.send(None)
         self.requests.close()
         self.results.close()
 
@@ -116,7 +143,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             for number in range(self._num_workers):
                 self._send(number, worker._ResumeIteration())
             for number in range(self._num_workers):  # what is left of the last pass comes first
-                while not isinstance(self._receive(number)[0], worker._ResumeIteration):
+                while not isinstance(self._get_data([number])[0], worker._ResumeIteration):
                     pass
         for _ in range(self._prefetch_factor * self._num_workers):
             self._try_put_index()
@@ -125,7 +152,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _send(self, number: int, request: Any) -> None:
         try:
-            self._lines[number].requests.send(request)
+            self._lines[number].send(request)
+        except OSError:
+            self._report_death(number)
+
+    def _flush(self, number: int) -> None:
+        try:
+            self._lines[number].flush()
         except OSError:
             self._report_death(number)
 
@@ -135,19 +168,36 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         except (EOFError, ConnectionError):
             self._report_death(number)
 
-    def _get_data(self) -> Any:
-        """(number of a task, its batch) from any worker."""
+    def _get_data(self, numbers: Iterable[int] = ()) -> Any:
+        """(number of a task, its batch) from any worker, or any of those given."""
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        awaited = [*numbers] or [k for k in range(self._num_workers) if self._workers_status[k]]
         while True:
-            pipes = {self._lines[k].results: k for k in range(self._num_workers) if self._workers_status[k]}
             left = _SECONDS if deadline is None else min(_SECONDS, deadline - time.monotonic())
-            if ready := wait(list(pipes), max(left, 0)):
-                return self._receive(pipes[ready[0]])
-            for number in pipes.values():
+            if ready := self._ready(awaited, max(left, 0)):
+                return self._receive(ready[0])
+            for number in awaited:
                 if not self._workers[number].is_alive():
                     self._report_death(number)
             if deadline is not None and time.monotonic() >= deadline:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
+
+    def _ready(self, numbers: list[int], seconds: float) -> list[int]:
+        """Those of the workers that have sent something; what waits for room in pipes is sent meanwhile."""
+        results = {self._lines[k].results: k for k in numbers}
+        full = [k for k in numbers if self._lines[k].unsent]
+        if not full:
+            return [results[pipe] for pipe in wait(list(results), seconds)]
+        with selectors.DefaultSelector() as selector:
+            for pipe, k in results.items():
+                selector.register(pipe, selectors.EVENT_READ, k)
+            for k in full:
+                selector.register(self._lines[k].requests, selectors.EVENT_WRITE, k)
+            events = [(key.data, event) for key, event in selector.select(seconds)]
+        for k, event in events:
+            if event & selectors.EVENT_WRITE:
+                self._flush(k)
+        return [k for k, event in events if event & selectors.EVENT_READ]
 
     def _report_death(self, number: int) -> NoReturn:
         process = self._workers[number]

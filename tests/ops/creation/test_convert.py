@@ -182,3 +182,16 @@ def test_an_imaginary_number_is_true():
 def test_casting_complex_to_real_warns():
     with pytest.warns(UserWarning, match="Casting complex values to real discards the imaginary part"):
         torch.tensor([1j]).float()
+
+
+def _assigned(x, value):
+    x[:] = value
+
+
+@pytest.mark.parametrize("write", [lambda x, value: x.copy_(value), _assigned])
+def test_writing_complex_numbers_into_real_ones_warns(write):
+    x, flags = torch.zeros(2), torch.zeros(2, dtype=torch.bool)
+    with pytest.warns(UserWarning, match="Casting complex values to real discards the imaginary part"):
+        write(x, torch.tensor([1 + 1j, 2j]))
+    write(flags, torch.tensor([1j, 0j]))  # without a warning, which is an error here
+    assert (x.tolist(), flags.tolist()) == ([1, 0], [True, False])

@@ -164,3 +164,9 @@ def test_errors(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert words.replace("strides in", "stride in") in str(caught.value)
+
+
+def test_filling_with_an_own_element():
+    x = torch.tensor([[1, 2], [3, 4]])
+    x[1] = x[1][0]
+    assert x.tolist() == [[1, 2], [3, 3]] and x.fill_(x[0, 1]).tolist() == [[2, 2], [2, 2]]

@@ -72,3 +72,49 @@ def test_two_backwards_through_one_graph():
     first = w.grad
     out.backward(g)
     assert w.grad is first and first[1].tolist() == [4, 4, 4]
+
+
+# -- bags -------------------------------------------------------------------------------------------------
+
+
+def _bags_and_gradient(index, offsets, create_graph=False, dtype=torch.float32, **options):
+    w = table().detach().to(dtype).requires_grad_()
+    out = torch.nn.functional.embedding_bag(index, w, torch.tensor(offsets), include_last_offset=True, **options)
+    (found,) = torch.autograd.grad(out, w, torch.ones_like(out), create_graph=create_graph)
+    return out.tolist(), found.tolist()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_sums_end_at_the_last_offset(create_graph):
+    index = torch.tensor([0, 1, 2, 3, 4])
+    found = _bags_and_gradient(index, [0, 2, 3], create_graph, mode="sum")
+    assert found == _bags_and_gradient(index[:3], [0, 2, 3], mode="sum")
+
+
+@pytest.mark.parametrize("options", [
+    {"mode": "mean"}, {"mode": "max"}, {"mode": "sum", "padding_idx": 4}, {"mode": "sum", "dtype": torch.float64},
+])  # fmt: skip
+def test_other_last_bags_take_what_follows_the_last_offset(options):
+    index = torch.tensor([0, 1, 2, 3, 4])
+    assert _bags_and_gradient(index, [0, 2, 3], **options) == _bags_and_gradient(index, [0, 2, 5], **options)
+
+
+def test_factors_behind_the_last_offset_get_no_gradient():
+    w, factors = table().detach().float(), torch.ones(4, requires_grad=True)
+    out = torch.nn.functional.embedding_bag(
+        torch.tensor([1, 2, 3, 4]), w, torch.tensor([0, 2]), mode="sum", per_sample_weights=factors,
+        include_last_offset=True,
+    )  # fmt: skip
+    assert out.tolist() == [[9, 11, 13]]
+    assert torch.autograd.grad(out.sum(), factors)[0].tolist() == [12, 21, 0, 0]
+
+
+def test_shapes_that_bags_refuse():
+    index, offsets = torch.zeros(2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+    for function in (torch.embedding_bag, torch._embedding_bag):
+        with pytest.raises(RuntimeError, match="input has to be a 1D or 2D Tensor"):
+            function(torch.ones(2, 2), index[None, None], offsets)
+        with pytest.raises(RuntimeError, match="offsets has to be a 1D Tensor"):
+            function(torch.ones(2, 2), index, offsets[None])
+        with pytest.raises(RuntimeError, match="weight has to be a 2D Tensor"):
+            function(torch.ones(2), index, offsets)

@@ -273,3 +273,8 @@ def test_errors(call, kind, words):
     with pytest.raises(kind) as error:
         call()
     assert words in str(error.value)
+
+
+def test_divergences_of_whole_numbers_are_refused():
+    with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported"):
+        F.kl_div(torch.ones(2), torch.ones(2, dtype=torch.int64), reduction="sum")

@@ -1,5 +1,7 @@
 """Padding, pooling, convolution and resizing against NumPy and known values; PyTorch's samples are in tests/peer."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,55 @@ def test_padding_that_does_not_fit(pad, mode, words):
 
 
 # -- pooling ----------------------------------------------------------------------------------------------
+
+
+def test_a_window_of_padding_alone_has_no_gradient():
+    x = jitgrad.full((1, 1, 1, 3), 2.0, requires_grad=True)  # the kernel's rows lie above and below
+    out, places = F.max_pool2d(x, (2, 1), 1, (2, 0), (4, 1), return_indices=True)
+    (found,) = jitgrad.autograd.grad(out, x, jitgrad.ones_like(out), create_graph=True)
+    assert out.flatten().tolist() == [-math.inf] * 3 and places.flatten().tolist() == [-1] * 3
+    assert found.tolist() == [[[[0, 0, 0]]]]
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_adaptive_pooling_without_elements(kind):
+    pool = {d: getattr(F, f"adaptive_{kind}_pool{d}d") for d in (1, 2, 3)}
+    assert pool[3](jitgrad.ones(0, 4, 4, 4), 2).shape == (0, 2, 2, 2)  # the dim of channels counts as that of samples
+    x = jitgrad.ones(1, 2, 4, 4, requires_grad=True)
+    words = rf"adaptive_{kind}_pool2d_backward\(\): Expected .* grad_output has sizes \[1, 2, 0, 2\] with dimension 2"
+    with pytest.raises(RuntimeError, match=words):
+        pool[2](x, (0, 2)).sum().backward()
+
+
+def test_channels_that_are_last_stay_so():
+    x = image(2, 3, 4, 4).to(memory_format=jitgrad.channels_last)
+    assert F.adaptive_avg_pool2d(x, 1).stride() == (3, 1, 3, 3)
+    volume = image(2, 3, 4, 4, 4).to(memory_format=jitgrad.channels_last_3d)[0]
+    assert F.max_pool3d(volume, 2).stride() == (1, 12, 6, 3)
+
+
+def test_fractional_pooling_refuses_more_dims_and_complex_numbers():
+    with pytest.raises(RuntimeError, match=r"fractional_max_pool2d\(\): Expected 3D or 4D tensor, but got: \[1, 2"):
+        F.fractional_max_pool2d(jitgrad.ones(1, 2, 3, 4, 4), 2, 2)
+    for pool in (lambda x: F.fractional_max_pool2d(x, 2, 2), lambda x: F.avg_pool2d(x, 2)):
+        with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+            pool(jitgrad.ones(2, 3, 4, 4, dtype=jitgrad.complex64))
+
+
+def test_unpooling_volumes_wants_three_sizes():
+    x = jitgrad.ones(1, 3, 1, 1, 1)
+    with pytest.raises(RuntimeError, match="exactly three elements .* in output_size, but got 2 elements"):
+        F.max_unpool3d(x, jitgrad.zeros(x.shape, dtype=jitgrad.int64), [1, 1])
+
+
+def test_words_about_windows_that_are_no_windows():
+    x = jitgrad.ones(1, 1, 6)
+    with pytest.raises(RuntimeError, match=r"max_pool1d\(\) Invalid computed output size: 0"):
+        F.max_pool1d(x, 8)
+    with pytest.raises(RuntimeError, match=r"Given input size: \(1x1x6\). Calculated output size: \(1x1x0\)"):
+        F.max_pool1d(x, 8, return_indices=True)
+    with pytest.raises(RuntimeError, match="kernel size should be greater than zero, but got kH: 1 kW: -1"):
+        F.max_pool1d(x, -1, return_indices=True)
 
 
 def test_pooling_of_a_known_image():
@@ -181,6 +232,17 @@ def test_the_identity_grid_reads_the_image(mode):
     x = image(1, 2, 4, 5)
     grid = F.affine_grid(jitgrad.tensor([[[1.0, 0, 0], [0, 1, 0]]]).double(), (1, 2, 4, 5), align_corners=False)
     assert np.allclose(values(F.grid_sample(x, grid, mode, align_corners=False)), values(x))
+
+
+def test_graphs_of_affine_grids_run_backward_twice():
+    maps = jitgrad.ones(1, 2, 3, requires_grad=True)
+    grid = F.affine_grid(maps, (1, 1, 2, 2), align_corners=False)
+    grid.sum().backward()
+    grid.sum().backward()
+    assert maps.grad.tolist() == [[[0, 0, 8], [0, 0, 8]]]
+    assert grid.grad_fn.name() == "AffineGridGeneratorBackward0"
+    with pytest.raises(RuntimeError, match=r"batch2 tensor to be: \[2, 3\] but got: \[1, 3\]"):
+        F.affine_grid(maps, (2, 1, 2, 2), align_corners=False)
 
 
 def test_gradients_of_sampling():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import random
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,28 +68,46 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     return [int(word) for word in np.random.SeedSequence(words).generate_state(4)]
 
 
+def in_pieces(message: memoryview, size: int) -> Iterator[bytes]:
+    """A pickled request in pieces of at most ``size`` bytes, the first of which says whether more follow."""
+    for begin in range(0, len(message), size - 1):
+        end = begin + size - 1
+        yield bytes([end < len(message)]) + message[begin:end]
+
+
 class _Inbox:
     """Requests, of which one for another pass cancels those before it."""
 
     def __init__(self, pipe: Any):
         self.pipe, self.waiting, self.parent = pipe, deque[Any](), os.getppid()
+        self.pieces: list[bytes] = []  # of a request that has not arrived as a whole
 
     def next(self) -> Any:
         """The next request; None if the loader wants no more, or is gone."""
         try:
-            while not self.waiting and not self.pipe.poll(_SECONDS_BETWEEN_LOOKS):
-                if os.getppid() != self.parent:  # gone, and some other process keeps its end of the pipe open
-                    return None
-            while self.pipe.poll():
-                request = self.pipe.recv()
-                if request is None:
-                    return None
-                if isinstance(request, _ResumeIteration):
-                    self.waiting.clear()
-                self.waiting.append(request)
+            wanted = self._read(0)
+            while wanted and not self.waiting:
+                # It may be gone while some other process keeps its end of the pipe open.
+                wanted = self._read(_SECONDS_BETWEEN_LOOKS) and os.getppid() == self.parent
         except (EOFError, OSError):
             return None
-        return self.waiting.popleft()
+        return self.waiting.popleft() if wanted else None
+
+    def _read(self, seconds: float) -> bool:
+        """Take all that is in the pipe, after so long at most; whether the loader wants anything."""
+        while self.pipe.poll(seconds):
+            seconds, piece = 0, self.pipe.recv_bytes()
+            self.pieces.append(piece[1:])
+            if piece[0]:
+                continue
+            request = pickle.loads(b"".join(self.pieces))
+            self.pieces.clear()
+            if request is None:
+                return False
+            if isinstance(request, _ResumeIteration):
+                self.waiting.clear()
+            self.waiting.append(request)
+        return True
 
 
 class _Outbox:
