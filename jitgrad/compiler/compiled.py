@@ -17,6 +17,7 @@ from jitgrad.compiler.recording import record
 from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
 from jitgrad.core.errors import type_name
 from jitgrad.core.user_frame import user_level
+from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.launch import observers
 
 __all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
@@ -84,7 +85,8 @@ class Compiled:
             reason, place = made.notes.reason, made.notes.place
             if reason is None:
                 try:
-                    self._add(replay_of(made))
+                    with paused_collector():  # nearly all of what is made for a replay stays
+                        self._add(replay_of(made))
                 except NotReplayable as error:
                     reason, place = str(error), ""
                 except Exception as error:  # a mistake of ours: the call itself is done, and has its result

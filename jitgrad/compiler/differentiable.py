@@ -122,7 +122,8 @@ class Backward:
         regions += [Region(*extent_of(g._data), f"g{k}._data", address_of(g._data)) for k, g in enumerate(self.grads)
                     if g._layout.numel]  # fmt: skip
         regions += [f.region() for f in made]
-        temporaries = Temporaries(self.recording, self.launches, [*made, *(Fresh(r, "") for r in self.block), *fresh])
+        bound = [Fresh(r, "") for r in (*self.block, *(owner_of(g._data) for g in self.grads))]
+        temporaries = Temporaries(self.recording, self.launches, [*made, *bound, *fresh])
         stretches = Stretches(self.launches, [], temporaries.keeps)
         temporaries.place(stretches)
         memory = Memory([*regions, *temporaries.regions])
@@ -131,8 +132,8 @@ class Backward:
         program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
-        bound = "".join([f"{memory.slots[k]}, " for k in program.slots])
-        lines += ["with lock:", f"    status = begin(({bound}))", "    if status: fail(status - 4)"]
+        slots = "".join([f"{memory.slots[k]}, " for k in program.slots])
+        lines += ["with lock:", f"    status = begin(({slots}))", "    if status: fail(status - 4)"]
         lines += [] if program.brief else [f"    {program.statement}"]
         results = [self._gradient(f, made, name, lines) for f in self.found]
         lines.append(f"found = ({''.join(r + ', ' for r in results)})")

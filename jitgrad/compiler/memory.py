@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+import itertools
+from bisect import bisect, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jitgrad.compiler.recording import Recording
 from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Launch, Place
+from jitgrad.kernels.program import Launch, Place, Ranges
 
 __all__ = ["Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "written_roots"]
 
@@ -35,26 +36,30 @@ class Region(NamedTuple):
 
 
 class Memory:
-    """Memory of a recording, by regions; all that is in none of them stays where it is.
+    """Memory of a recording, by regions, which share none; all that is in none of them stays where it is.
 
     ``slots``: the expressions of the arrays that are bound for a run, in the order of the program's slots.
     """
 
     def __init__(self, regions: Iterable[Region]):
-        self.regions = sorted(regions, key=lambda r: r[:2])
-        self.slots: list[str] = []
+        self.regions = sorted((r for r in regions if r.low < r.high), key=lambda r: r.low)
+        assert all(a.high <= b.low for a, b in itertools.pairwise(self.regions)), "regions share memory"
+        self._lows = [r.low for r in self.regions]
+        self._slots: dict[str, int] = {}
+
+    @property
+    def slots(self) -> list[str]:
+        """The expressions of the arrays that are bound for a run, in the order of the program's slots."""
+        return list(self._slots)
 
     def locate(self, array: np.ndarray[Any, Any]) -> Place:
         """Where an array of the recording lies when the program runs."""
         address = address_of(array)
-        for low, high, slot, origin in self.regions:
-            if low <= address < high:
-                if slot is None:
-                    return Place(None, address - origin)
-                if slot not in self.slots:
-                    self.slots.append(slot)
-                return Place(self.slots.index(slot), address - origin)
-        return Place(None, address)
+        number = bisect(self._lows, address) - 1
+        if number < 0 or address >= self.regions[number].high:
+            return Place(None, address)
+        _, _, slot, origin = self.regions[number]
+        return Place(None if slot is None else self._slots.setdefault(slot, len(self._slots)), address - origin)
 
 
 class Fresh:
@@ -93,13 +98,13 @@ def fresh_of_tensors(
     """The memory of new tensors that outlive a run of launches, once each, under names that begin with ``name``."""
     found: dict[int, Fresh] = {}
     written = written_roots(launches)
-    notes = [extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel]
+    outside = Ranges(extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel)
     for tensor in tensors:
         root = owner_of(tensor._data)
         if id(root) in found:
             continue
         address = address_of(root)
-        if any(low <= address < high for low, high in notes):
+        if outside.meets(address, address + 1):
             raise NotReplayable("it returns a view of a tensor from outside")
         if id(root) not in written and root.size and id(root) not in recording.initial:
             raise NotReplayable("it returns a tensor that no kernel has written")
@@ -119,14 +124,14 @@ def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tup
     offsets, live, top = [], list[tuple[int, int, int]](), 0
     for root, first, last in roots:
         size = -(-max(root.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
-        live = sorted(block for block in live if block[2] >= first)
+        live = [block for block in live if block[2] >= first]
         at = 0
         for start, end, _ in live:
             if at + size <= start:
                 break
             at = max(at, end)
         offsets.append(at)
-        live.append((at, at + size, last))
+        insort(live, (at, at + size, last))
         top = max(top, at + size)
     return offsets, top
 

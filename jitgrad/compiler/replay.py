@@ -15,7 +15,7 @@ from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.guards import Guards, Names, NotReplayable
+from jitgrad.compiler.guards import Attribute, Guards, Names, NotReplayable
 from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
@@ -33,7 +33,7 @@ from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Beginning, Program
+from jitgrad.kernels.program import Beginning, Program, Ranges
 from jitgrad.random import generators
 
 __all__ = ["BUSY", "MISS", "Replay", "replay_of"]
@@ -175,22 +175,23 @@ class _Text:
 
         Launches may have been put in another order, which is right only while that is so.
         """
-        writes = [
+        writes = Ranges(
             extent_of(made.args[w]) for made in self.recording.launches for w in made.kernel.writes
             if isinstance(made.args[w], np.ndarray)
-        ]  # fmt: skip
+        )  # fmt: skip
         notes = [n for n in self.notes.tensors.values() if n.layout.numel]
         known = [(extent_of(n.data), f"{self.expression(n)}._data") for n in notes]
-        written = {k for k, (e, _) in enumerate(known) if any(_meet(e, w) for w in writes)}
+        written = {k for k, (e, _) in enumerate(known) if writes.meets(*e)}
+        places = {slot: k for k, slot in enumerate(slots)}
+        moving = [(k, here, places[slot]) for k, (here, slot) in enumerate(known) if slot in places]
         pairs = []
-        for k, (here, slot) in enumerate(known):
+        for k, here, place in moving:
             for j, (there, other) in enumerate(known):
-                both = slot in slots and other in slots
-                if slot not in slots or k == j or (both and j < k) or not {k, j} & written or _meet(here, there):
+                at = places.get(other, -1)
+                if k == j or (at >= 0 and j < k) or not {k, j} & written or _meet(here, there):
                     continue
-                place = slots.index(other) if both else -1
-                end = (0, there[1] - there[0]) if both else there
-                pairs.append((slots.index(slot), 0, here[1] - here[0], place, *end))
+                end = (0, there[1] - there[0]) if at >= 0 else there
+                pairs.append((place, 0, here[1] - here[0], at, *end))
         return pairs
 
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
@@ -232,19 +233,23 @@ class _Text:
             depends(those, f"not {name(those)}")
 
     def _add_tensor(self, note: TensorNote) -> None:
-        here, name = self.expression(note), self.name
-        conditions = [f"{here}._layout is {name(note.layout)}", f"{here}._requires_grad is {note.requires_grad}"]
-        if id(note.tensor) not in self.numbers or not note.requires_grad or self.backward is None:
-            conditions.append(f"{here}._edge is {'not ' if note.edge is not None else ''}None")
+        here, name, tensor = self.expression(note), self.name, note.tensor
+        facts = [Attribute(tensor, "_layout", note.layout), Attribute(tensor, "_requires_grad", note.requires_grad)]
+        conditions: list[str] = []
+        if id(tensor) not in self.numbers or not note.requires_grad or self.backward is None:
+            if note.edge is None:
+                facts.append(Attribute(tensor, "_edge", None))
+            else:
+                conditions.append(f"{here}._edge is not None")
         if self.backward is None:  # else the engine calls the hooks
-            conditions.append(f"{here}._leaf_hooks is None")
+            facts.append(Attribute(tensor, "_leaf_hooks", None))
         if note.grad_read and note.grad is None:
-            conditions.append(f"{here}._grad is None")
+            facts.append(Attribute(tensor, "_grad", None))
         if not self.moves(note):
-            conditions.append(f"{here}._data is {name(note.data)}")
-            for condition in conditions:
-                self.guards.depends(note.tensor.__dict__, condition)
+            for condition in (*facts, Attribute(tensor, "_data", note.data), *conditions):
+                self.guards.depends(tensor.__dict__, condition)
             return
+        conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
         start = f"type({here}) is {name(type(note.tensor))}"
         if note.owner is not None:
             start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
