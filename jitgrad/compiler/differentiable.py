@@ -29,7 +29,7 @@ from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.program import Launch, Passes
 
 __all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
 
@@ -101,7 +101,7 @@ class Backward:
                 self.read_notes.append(note)
 
     def function(self, block: str, offsets: dict[int, int], fresh: Sequence[Fresh], moving: Sequence[Region],
-                 carried: Sequence[str]) -> Callable[..., Any]:  # fmt: skip
+                 carried: Sequence[str], passes: Passes) -> Callable[..., Any]:  # fmt: skip
         """``replay(arrays, grads)``; arrays: the values of the expressions ``carried`` in the text of forward.
 
         block: the expression of the block, in which each array of it is at its offset; fresh: the memory of results;
@@ -124,7 +124,7 @@ class Backward:
         regions += [f.region() for f in made]
         bound = [Fresh(r, "") for r in (*self.block, *(owner_of(g._data) for g in self.grads))]
         temporaries = Temporaries(self.recording, self.launches, [*made, *bound, *fresh])
-        stretches = Stretches(self.launches, [], temporaries.keeps)
+        stretches = Stretches(self.launches, [], temporaries.keeps, passes)
         temporaries.place(stretches)
         memory = Memory([*regions, *temporaries.regions])
         initial = {k: v for k, v in self.recording.initial.items() if v[2] >= self.first}  # forward writes the others

@@ -177,7 +177,7 @@ class Guards:
 
     def _holds(self, number: int) -> bool:
         text = self._texts[number]
-        return all([c.holds() for c in self._watched[number].conditions]) and (text is None or text())
+        return all(c.holds() for c in self._watched[number].conditions) and (text is None or text())
 
     def hold(self) -> bool:
         """Whether the conditions hold that depend on what has changed; live numbers among that are set anew."""

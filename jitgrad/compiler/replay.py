@@ -20,6 +20,7 @@ from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
+from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Change, Recording, is_freed
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
@@ -43,19 +44,19 @@ MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-def replay_of(recording: Recording) -> Replay:
+def replay_of(recording: Recording, options: Options = DEFAULT) -> Replay:
     """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold.
 
     BUSY where another thread is in a run of it.
     """
-    return _Text(recording, record_backward(recording)).function()
+    return _Text(recording, record_backward(recording), options).function()
 
 
 class _Text:
     """Makes the text of a replay."""
 
-    def __init__(self, recording: Recording, backward: Backward | None):
-        self.recording, self.notes, self.backward = recording, recording.notes, backward
+    def __init__(self, recording: Recording, backward: Backward | None, options: Options):
+        self.recording, self.notes, self.backward, self.options = recording, recording.notes, backward, options
         self.scope: dict[str, Any] = {
             "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
@@ -90,7 +91,7 @@ class _Text:
         saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
         launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
         self.temporaries = Temporaries(self.recording, launches, staying)
-        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps)
+        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps, self.options.passes)
         self.temporaries.place(self.stretches)
         moving = [*(f.region() for f in self.fresh), *self.moving, *saved]
         self.memory = Memory([*moving, *self.temporaries.regions])
@@ -116,7 +117,7 @@ class _Text:
 
     def function(self) -> Replay:
         """The replay."""
-        program = self.stretches.program(self.recording.initial, self.memory)
+        program = self.stretches.program(self.recording.initial, self.memory, self.options.timed)
         program.keep.append(self.temporaries.block)
         self.guards = Guards(self.notes, self.name, program.set_number)
         self._add_modes()
@@ -151,9 +152,10 @@ class _Text:
         replay.text, replay.program = text, program
         behind = None if self.backward is None else len(self.backward.launches)
         temporaries = self.temporaries
-        replay.summary = summary_of(
+        summary = summary_of(
             self.recording, list(self.stretches), behind, temporaries.recorded, temporaries.nbytes
         )  # fmt: skip
+        replay.summary = lambda: summary._replace(times=program.times())
         return replay
 
     def _beginnings(self, program: Program, kept: set[str]) -> tuple[Beginning, str, str]:
@@ -370,7 +372,9 @@ class _Text:
         saved = [self.expression(n) for n in backward.read_notes]
         aliases = [f"alias({made[id(r)]})" for r in {id(r): r for r in results}.values()]
         watched, edges = [*saved, *aliases], [f"edge_of({self.expression(n)})" for n in backward.wanted]
-        self.scope["backward"] = backward.function("block0", self.offsets, self.fresh, self.moving, carried)
+        self.scope["backward"] = backward.function(
+            "block0", self.offsets, self.fresh, self.moving, carried, self.options.passes
+        )  # fmt: skip
         count = len(backward.results)
         lines = [
             "node = new(Node)", "node.replay = backward", f"node.arrays = ({''.join(c + ', ' for c in carried)})",

@@ -56,10 +56,11 @@ class _Call(NamedTuple):
 class Builder:
     """Collects rows; ``finish`` makes a Program of them."""
 
-    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place]):
-        self.locate = locate
+    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place], timed: bool = False):
+        self.locate, self.timed = locate, timed
         self.words: list[int] = []
         self.rows: list[TableRow] = []
+        self.names: list[str] = []  # what each row is part of
         self.calls: list[_Call] = []
         # By row: the array that is tested, what raises, its further arguments.
         self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
@@ -76,6 +77,15 @@ class Builder:
     def launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         """Add what a launch of ``kernel`` on ``args`` does."""
         self.nbytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
+        self._name("zeros and copies")
+        self._launch(kernel, args)
+        self._name(kernel.name)
+
+    def _name(self, name: str) -> None:
+        """Say what the rows are part of that were added since the last time."""
+        self.names += [name] * (len(self.rows) - len(self.names))
+
+    def _launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         if isinstance(kernel, Foreach):
             self._step(kernel, args)
         elif kernel.name in products.KINDS and self._product(args):
@@ -304,4 +314,5 @@ class Builder:
 
     def finish(self) -> Program:
         """The program of all rows so far."""
+        self._name("checks")
         return Program(self)
