@@ -303,7 +303,8 @@ def _identity(function: Callable[..., Any]) -> str:
     """What decides what a function is translated to: its code, and the numbers of its module that it names."""
     code, scope = function.__code__, function.__globals__
     numbers = {n: int(scope[n]) for n in code.co_names if isinstance(scope.get(n), int)}
-    return repr((code.co_name, code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_argcount, numbers))
+    names = code.co_name, code.co_names, code.co_varnames, code.co_argcount
+    return repr((names, code.co_code, code.co_consts, numbers))
 
 
 _kept: list[Any] = []  # machine code lives as long as its library
