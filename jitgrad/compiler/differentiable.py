@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
@@ -124,7 +125,11 @@ class Backward:
         regions += [f.region() for f in made]
         bound = [Fresh(r, "") for r in (*self.block, *(owner_of(g._data) for g in self.grads))]
         temporaries = Temporaries(self.recording, self.launches, [*made, *bound, *fresh])
-        stretches = Stretches(self.launches, [], temporaries.keeps, passes)
+        constants: list[Any] = []
+        if passes.constants:
+            known = self.recording.launches, self.recording.initial
+            constants = constant_roots(self.launches, *known, temporaries.holds)
+        stretches = Stretches(self.launches, [], temporaries, passes, temporaries.leave(constants))
         temporaries.place(stretches)
         memory = Memory([*regions, *temporaries.regions])
         initial = {k: v for k, v in self.recording.initial.items() if v[2] >= self.first}  # forward writes the others

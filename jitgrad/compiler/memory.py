@@ -149,6 +149,21 @@ class Temporaries:
         roots = {id(r): r for r in _roots(launches) if id(r) in recording.announced}
         self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
         self.recorded = sum(root.nbytes for root in self._roots.values())
+        self._find_extents()
+
+    def holds(self, root: np.ndarray[Any, Any]) -> bool:
+        """Whether an array is one of these."""
+        return id(root) in self._roots
+
+    def leave(self, roots: Iterable[np.ndarray[Any, Any]]) -> set[int]:
+        """Let these stay where they are, as they are: nothing writes to them. Returns their ids."""
+        left = {id(root) for root in roots}
+        for key in left:
+            del self._roots[key]
+        self._find_extents()
+        return left
+
+    def _find_extents(self) -> None:
         self._extents = sorted(extent_of(root) for root in self._roots.values())
         self._lows = [low for low, _ in self._extents]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.compiler.addresses import address_of
 from jitgrad.compiler.guards import Names
-from jitgrad.compiler.memory import Memory, written_roots
+from jitgrad.compiler.memory import Memory, Temporaries, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.compiler.numbers import was_read
 from jitgrad.core.tensor import Tensor
@@ -23,11 +23,15 @@ class Stretches:
     """Launches, improved, in stretches between what Python does."""
 
     def __init__(
-        self, launches: Sequence[Launch], actions: Sequence[Action], keeps: Callable[[int, int], bool], passes: Passes
-    ):
+        self, launches: Sequence[Launch], actions: Sequence[Action], temporaries: Temporaries, passes: Passes,
+        constants: set[int] | frozenset[int] = frozenset(),
+    ):  # fmt: skip
+        """constants: ids of arrays that are there already, so that what writes them is left out."""
         starts = [0, *sorted({action.launch for action in actions})]
         parts = [launches[start:end] for start, end in zip(starts, [*starts[1:], len(launches)], strict=True)]
-        self.parts = improved(parts, keeps, passes)
+        if constants:
+            parts = [[made for made in part if constants.isdisjoint(written_roots([made]))] for part in parts]
+        self.parts = improved(parts, temporaries.keeps, passes)
         self._actions = [[], *([a for a in actions if a.launch == start] for start in starts[1:])]
 
     def __iter__(self) -> Iterator[Launch]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Attribute, Guards, Names, NotReplayable
@@ -91,10 +92,17 @@ class _Text:
         saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
         launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
         self.temporaries = Temporaries(self.recording, launches, staying)
-        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps, self.options.passes)
+        constants = self._constants() if self.options.passes.constants else []
+        self.stretches = Stretches(
+            launches, self.notes.actions, self.temporaries, self.options.passes, self.temporaries.leave(constants)
+        )  # fmt: skip
         self.temporaries.place(self.stretches)
         moving = [*(f.region() for f in self.fresh), *self.moving, *saved]
         self.memory = Memory([*moving, *self.temporaries.regions])
+
+    def _constants(self) -> list[Any]:
+        behind = self.backward.launches if self.backward is not None else []
+        return constant_roots(self.recording.launches, behind, self.recording.initial, self.temporaries.holds)
 
     def _new_results(self) -> list[Tensor]:
         return [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
