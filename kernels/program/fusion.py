@@ -19,6 +19,8 @@ FUSED_SIZE = 1 << 12
 _MOST_ARRAYS = 12
 # Elements of a row from which a sum may be taken in the loop: it then goes row by row.
 _ROW_SIZE = 64
+# Elements of a row from which a loop may go row by row for rows and columns: with shorter ones it gains nothing.
+_BROADCAST_SIZE = 256
 
 
 def fused(
@@ -95,7 +97,7 @@ class _Fusion(Order):
 
 def _loop_size(launch: Launch, found: Sequence[Access], form: Form | None) -> tuple[int, str] | None:
     """(number of elements, compute dtype) of a launch that can be part of a loop, else None."""
-    if form is None or launch.checks or (form.width is not None and form.width < _ROW_SIZE):
+    if form is None or launch.checks or (form.width is not None and form.width < _BROADCAST_SIZE):
         return None
     size = form.outputs[0].size
     whole = [a for a, role in form.inputs if role == ALL]
