@@ -17,7 +17,10 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.program import Launch, Place, Ranges
 
-__all__ = ["Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "written_roots"]
+__all__ = [
+    "Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "meet",
+    "pairs_apart", "written_roots",
+]
 
 _ALIGNMENT = 64  # bytes: a cache line
 
@@ -110,6 +113,31 @@ def fresh_of_tensors(
             raise NotReplayable("it returns a tensor that no kernel has written")
         found[id(root)] = Fresh(root, f"{name}{len(found)}")
     return list(found.values())
+
+
+def meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two ranges of addresses share one."""
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def pairs_apart(
+    known: Sequence[tuple[tuple[int, int], str]], written: set[int], places: dict[str, int]
+) -> list[tuple[int, int, int, int, int, int]]:  # fmt: skip
+    """Pairs of tensors from outside that share no memory, for `Beginning.refuse_overlap`.
+
+    known: (extent, expression of the array) of each; written: the numbers of those that are written to, of which a pair
+    has one or two; places: where the arrays that move from run to run are bound, of which it has one or two as well.
+    """
+    pairs = []
+    moving = [(k, here, places[slot]) for k, (here, slot) in enumerate(known) if slot in places]
+    for k, here, place in moving:
+        for j, (there, other) in enumerate(known):
+            at = places.get(other, -1)
+            if k == j or (at >= 0 and j < k) or not {k, j} & written or meet(here, there):
+                continue
+            end = (0, there[1] - there[0]) if at >= 0 else there
+            pairs.append((place, 0, here[1] - here[0], at, *end))
+    return pairs
 
 
 # -- temporaries ----------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.guards import Attribute, Guards, Names, NotReplayable
+from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable
 from jitgrad.compiler.kept import Kept
-from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
+from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, meet, pairs_apart
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
@@ -81,7 +81,7 @@ class _Text:
             for n in self.notes.tensors.values() if n.layout.numel and self.moves(n)
         ]  # fmt: skip
         extents = [extent_of(n.data) for n in self.notes.tensors.values() if n.layout.numel]
-        if any(sum(_meet(r[:2], e) for e in extents) > 1 for r in self.moving):
+        if any(sum(meet(r[:2], e) for e in extents) > 1 for r in self.moving):
             raise NotReplayable("an argument shares memory with another tensor from outside")
         block = self.backward.block if self.backward is not None else []
         self.offsets, at = dict[int, int](), 0
@@ -192,17 +192,7 @@ class _Text:
         notes = [n for n in self.notes.tensors.values() if n.layout.numel]
         known = [(extent_of(n.data), f"{self.expression(n)}._data") for n in notes]
         written = {k for k, (e, _) in enumerate(known) if writes.meets(*e)}
-        places = {slot: k for k, slot in enumerate(slots)}
-        moving = [(k, here, places[slot]) for k, (here, slot) in enumerate(known) if slot in places]
-        pairs = []
-        for k, here, place in moving:
-            for j, (there, other) in enumerate(known):
-                at = places.get(other, -1)
-                if k == j or (at >= 0 and j < k) or not {k, j} & written or _meet(here, there):
-                    continue
-                end = (0, there[1] - there[0]) if at >= 0 else there
-                pairs.append((place, 0, here[1] - here[0], at, *end))
-        return pairs
+        return pairs_apart(known, written, {slot: k for k, slot in enumerate(slots)})
 
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
@@ -256,7 +246,8 @@ class _Text:
         if note.grad_read and note.grad is None:
             facts.append(Attribute(tensor, "_grad", None))
         if not self.moves(note):
-            for condition in (*facts, Attribute(tensor, "_data", note.data), *conditions):
+            every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
+            for condition in every:
                 self.guards.depends(tensor.__dict__, condition)
             return
         conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
@@ -394,10 +385,6 @@ class _Text:
         for k, result in enumerate(backward.results):
             lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
         return lines
-
-
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
 
 
 def _alias(tensor: Tensor) -> Tensor:

@@ -162,7 +162,7 @@ class Builder:
                 self.words.append(bits("d", value))
             else:
                 self.words += words_of_number(value, kind)
-        assert len(self.words) == start + form.count, run
+        assert len(self.words) == start + form.words, run
         self.keep.append(run)
         return TableRow(form.entry, start)
 

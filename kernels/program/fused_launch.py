@@ -120,7 +120,8 @@ class _Group:
             self._apart(ONCE, used), tuple((f"n{s[1:]}", s) for s in self.numbers.values() if s in used),
             tuple(stored), tuple(summed), self._apart(ROW, used), self._apart(COLUMN, used),
         )  # fmt: skip
-        walked, shape = loop.walked, (-1,)
+        walked = loop.walked
+        shape: Any = -1
         if loop.by_rows:
             shape = sums[0].args[0].shape if sums else (-1, self.width)
         args = [self.given[p].reshape(shape) if p in walked else self.given[p] for p in loop.parameters]

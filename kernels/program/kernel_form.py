@@ -19,7 +19,7 @@ class KernelForm(NamedTuple):
 
     kernel: int
     entry: int
-    count: int
+    words: int
     types: tuple[Any, ...]
 
 
@@ -53,4 +53,5 @@ def _form(run: Any, args: Sequence[Any]) -> KernelForm:
                for t in signature):  # fmt: skip
         raise NotImplementedError
     run.compile(signature)
-    return KernelForm(kernel_address(run.overloads[signature]), *entry(signature), signature)
+    address, count = entry(signature)
+    return KernelForm(kernel_address(run.overloads[signature]), address, count, signature)

@@ -20,7 +20,7 @@ __all__ = ["ALL", "COLUMN", "ONCE", "ROW", "Form", "form_of", "full_operands"]
 ALL, ROW, COLUMN, ONCE = "all", "row", "column", "once"
 
 
-def _sum(x, row):  # type: ignore[no-untyped-def]
+def _sum(x, row):
     return x + row
 
 
@@ -65,7 +65,7 @@ def form_of(kernel: Kernel, args: tuple[Any, ...]) -> Form | None:
         numbers, width = args[count:], None
     else:
         for k, role in enumerate(_roles(args, count)):
-            array = role and _whole(args[k], role, *args[-4].tolist())
+            array = None if role is None else _whole(args[k], role, *args[-4].tolist())
             if array is None or role is None:
                 return None
             given.append((array, role))
