@@ -241,7 +241,7 @@ def _write_checked(path: Path, payload: bytes) -> None:
 def kept_library(name: str, text: str, compile_library: Callable[[], Any]) -> Any:
     """The library of a module of LLVM's, from disk; else what ``compile_library`` makes, which is then kept there.
 
-    text: the module's, which alone decides the machine code. The library must have object caching enabled.
+    text: the module's, or what else alone decides the machine code. The library must have object caching enabled.
     """
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_directory() / f"{name}-{digest}.library"

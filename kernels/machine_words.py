@@ -21,8 +21,10 @@ module.
 from __future__ import annotations
 
 import ast
+import functools
 import platform
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -237,12 +239,22 @@ class _Function:
 
 
 @global_compiler_lock
-def new_library(name: str, build: Callable[[ir.Module], None]) -> Any:
-    """Machine code of the module that ``build`` fills."""
-    context = cpu_target.target_context
-    module = context.create_module(name)
-    build(module)
-    return kept_library(name.replace(".", "-"), str(module), lambda: _compiled(name, module))
+def new_library(name: str, build: Callable[[ir.Module], None], decided_by: str | None = None) -> Any:
+    """Machine code of the module that ``build`` fills.
+
+    decided_by: what alone decides what that is; where machine code of it lies on disk, ``build`` isn't called.
+    """
+
+    def module() -> ir.Module:
+        made = cpu_target.target_context.create_module(name)
+        build(made)
+        return made
+
+    file = name.replace(".", "-")
+    if decided_by is not None:
+        return kept_library(file, decided_by, lambda: _compiled(name, module()))
+    made = module()
+    return kept_library(file, str(made), lambda: _compiled(name, made))
 
 
 def _compiled(name: str, module: ir.Module) -> Any:
@@ -276,9 +288,23 @@ def compiled_words(
         for f in (*helpers, *functions):
             _Function(f, made)
 
-    library = new_library(name, build)
+    library = new_library(name, build, "\n".join([_translation(), *map(_identity, (*helpers, *functions))]))
     _kept.append(library)
     return {f.__name__: library.get_pointer_to_function(f"{name}.{f.__name__}") for f in functions}
+
+
+@functools.cache
+def _translation() -> str:
+    """What decides how functions are translated."""
+    return f"{Path(__file__).read_text()}\n{platform.machine()}"
+
+
+def _identity(function: Callable[..., Any]) -> str:
+    """What decides what a function is translated to: its code, and the numbers of its module that it names."""
+    code, scope = function.__code__, function.__globals__
+    numbers = {n: int(scope[n]) for n in code.co_names if isinstance(scope.get(n), int)}
+    names = code.co_name, code.co_names, code.co_varnames, code.co_argcount
+    return repr((names, code.co_code, code.co_consts, numbers))
 
 
 _kept: list[Any] = []  # machine code lives as long as its library

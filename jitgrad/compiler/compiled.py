@@ -13,10 +13,12 @@ from typing import Any
 
 from jitgrad.compiler.explanation import Explanation
 from jitgrad.compiler.guards import NotReplayable
+from jitgrad.compiler.options import DEFAULT, Options, options_of
 from jitgrad.compiler.recording import record
 from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
 from jitgrad.core.errors import type_name
 from jitgrad.core.user_frame import user_level
+from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.launch import observers
 
 __all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
@@ -41,9 +43,9 @@ _state = _State()
 class Compiled:
     """A function that is recorded when it is called and replayed by later calls."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool):
+    def __init__(self, function: Callable[..., Any], fullgraph: bool, options: Options = DEFAULT):
         functools.update_wrapper(self, function, updated=())
-        self._compiled_function, self._fullgraph = function, fullgraph
+        self._compiled_function, self._fullgraph, self._options = function, fullgraph, options
         self.forget()
         _every.add(self)
 
@@ -55,10 +57,10 @@ class Compiled:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         # Recordings are of the function and the tensors that it had.
-        return Compiled(copy.deepcopy(self._compiled_function, memo), self._fullgraph)
+        return Compiled(copy.deepcopy(self._compiled_function, memo), self._fullgraph, self._options)
 
     def __reduce__(self) -> Any:
-        return Compiled, (self._compiled_function, self._fullgraph)
+        return Compiled, (self._compiled_function, self._fullgraph, self._options)
 
     def __getattr__(self, name: str) -> Any:
         """What the function or module that was compiled has."""
@@ -84,7 +86,8 @@ class Compiled:
             reason, place = made.notes.reason, made.notes.place
             if reason is None:
                 try:
-                    self._add(replay_of(made))
+                    with paused_collector():  # nearly all of what is made for a replay stays
+                        self._add(replay_of(made, self._options))
                 except NotReplayable as error:
                     reason, place = str(error), ""
                 except Exception as error:  # a mistake of ours: the call itself is done, and has its result
@@ -120,8 +123,12 @@ class Compiled:
         self._given_up = False
 
     def explain(self) -> Explanation:
-        """What there is of recordings, why there are not more, and what their programs do."""
-        return Explanation([replay.summary for replay in self._variants], list(self._failures))  # type: ignore
+        """What there is of recordings, why there are not more, and what their programs do.
+
+        Printed, it is text; a notebook shows a picture of the launches as well. With ``options={"trace.times": True}``
+        each launch is timed, which makes runs a little slower.
+        """
+        return Explanation([replay.summary() for replay in self._variants], list(self._failures))  # type: ignore
 
     def source(self) -> str:
         """The text of the kernels that were made for the recordings: loops that stand for several launches."""
@@ -140,7 +147,10 @@ def compile(
     The first calls run ``model`` and record every kernel that it launches: forward, backward, accumulation, an
     optimiser's step. Later calls run the recorded kernels, if all that the function depends on is as it was.
     ``fullgraph``: a function that can't be compiled is a RuntimeError; else it runs as it is, with one warning.
-    ``dynamic``, ``backend``, ``mode`` and ``options`` are taken for PyTorch's sake. Without ``model`` a decorator.
+    ``options``: a switch for each pass over the recorded launches, all of them on by default, as
+    ``{"fusion": False}``: dead, repeated, constants, fusion, sums, row_blocks. ``"trace.times"``: see
+    ``explain()``. ``dynamic``, ``backend`` and ``mode`` are taken for PyTorch's sake, as are the options
+    that its documentation names. Without ``model`` a decorator.
     """
     if model is None:
         return functools.partial(
@@ -148,7 +158,8 @@ def compile(
         )
     if not callable(model):
         raise RuntimeError(f"torch.compile expects a callable, but got {type_name(model)}")
-    return model if disable else Compiled(model, fullgraph)
+    known = options_of(mode, options) if backend == "inductor" else DEFAULT  # another compiler has others
+    return model if disable else Compiled(model, fullgraph, known)
 
 
 def is_compiling() -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
@@ -29,7 +30,7 @@ from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.program import Launch, Passes
 
 __all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
 
@@ -101,7 +102,7 @@ class Backward:
                 self.read_notes.append(note)
 
     def function(self, block: str, offsets: dict[int, int], fresh: Sequence[Fresh], moving: Sequence[Region],
-                 carried: Sequence[str]) -> Callable[..., Any]:  # fmt: skip
+                 carried: Sequence[str], passes: Passes) -> Callable[..., Any]:  # fmt: skip
         """``replay(arrays, grads)``; arrays: the values of the expressions ``carried`` in the text of forward.
 
         block: the expression of the block, in which each array of it is at its offset; fresh: the memory of results;
@@ -122,8 +123,13 @@ class Backward:
         regions += [Region(*extent_of(g._data), f"g{k}._data", address_of(g._data)) for k, g in enumerate(self.grads)
                     if g._layout.numel]  # fmt: skip
         regions += [f.region() for f in made]
-        temporaries = Temporaries(self.recording, self.launches, [*made, *(Fresh(r, "") for r in self.block), *fresh])
-        stretches = Stretches(self.launches, [], temporaries.keeps)
+        bound = [Fresh(r, "") for r in (*self.block, *(owner_of(g._data) for g in self.grads))]
+        temporaries = Temporaries(self.recording, self.launches, [*made, *bound, *fresh])
+        constants: list[Any] = []
+        if passes.constants:
+            known = self.recording.launches, self.recording.initial
+            constants = constant_roots(self.launches, *known, temporaries.holds)
+        stretches = Stretches(self.launches, [], temporaries, passes, temporaries.leave(constants))
         temporaries.place(stretches)
         memory = Memory([*regions, *temporaries.regions])
         initial = {k: v for k, v in self.recording.initial.items() if v[2] >= self.first}  # forward writes the others
@@ -131,8 +137,8 @@ class Backward:
         program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
-        bound = "".join([f"{memory.slots[k]}, " for k in program.slots])
-        lines += ["with lock:", f"    status = begin(({bound}))", "    if status: fail(status - 4)"]
+        slots = "".join([f"{memory.slots[k]}, " for k in program.slots])
+        lines += ["with lock:", f"    status = begin(({slots}))", "    if status: fail(status - 4)"]
         lines += [] if program.brief else [f"    {program.statement}"]
         results = [self._gradient(f, made, name, lines) for f in self.found]
         lines.append(f"found = ({''.join(r + ', ' for r in results)})")

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import html
 import linecache
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad.compiler.recording import Recording
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.launch import text_file
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.program import Access, Launch, accesses
+
+if TYPE_CHECKING:
+    from jitgrad.debug.picture import Picture
 
 __all__ = ["Explanation", "Summary", "summary_of"]
 
 
 class Summary(NamedTuple):
-    """Of one recording: its arguments, launches before and after the passes, guards, bytes of temporaries, kernels."""
+    """Of one recording: its arguments, launches before and after the passes, guards, bytes of temporaries, kernels.
+
+    touched: for each launch its kernel, and what that reads and writes. times: seconds of a run that each kernel takes,
+    if runs are timed.
+    """
 
     arguments: tuple[str, ...]
     recorded: int
@@ -27,6 +35,16 @@ class Summary(NamedTuple):
     bytes_planned: int
     kernels: dict[str, int]
     texts: tuple[str, ...]
+    touched: tuple[tuple[str, list[Access]], ...]
+    times: dict[str, float]
+
+    def picture(self) -> Picture:
+        """The launches of a run, and what flows between them."""
+        from jitgrad.debug.picture import Arrow, Box, Picture
+
+        boxes = [Box(f"n{k}", tuple(_lines(name))) for k, (name, _) in enumerate(self.touched)]
+        arrows = [Arrow(f"n{a}", f"n{b}") for a, b in _flows([found for _, found in self.touched])]
+        return Picture(boxes, arrows, name="program")
 
 
 class Explanation:
@@ -44,10 +62,20 @@ class Explanation:
             lines.append(f"   {r.recorded} launches recorded, {r.launches} run{backward}; {r.guards} guards")
             lines.append(f"   temporaries: {r.bytes_recorded:,} bytes recorded, {r.bytes_planned:,} in one block")
             lines.append("   " + ", ".join(f"{name} x {n}" if n > 1 else name for name, n in r.kernels.items()))
+            total = sum(r.times.values())
+            for name, seconds in sorted(r.times.items(), key=lambda pair: -pair[1]):
+                lines.append(f"   {seconds * 1e6:10.1f} us {seconds / (total or 1):5.0%}  {name}")
         lines += [f"not recorded: {reason}" + (f" ({place})" if place else "") for reason, place in self.failures]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def pictures(self) -> list[Picture]:
+        """For each recording its launches and what flows between them."""
+        return [r.picture() for r in self.recordings]
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>" + "".join(p._repr_svg_() or "" for p in self.pictures())
 
     def source(self) -> str:
         """The text of the loops that stand for several launches."""
@@ -66,7 +94,30 @@ def summary_of(
         len(recording.notes.guards) + len(recording.notes.tensors), bytes_recorded, bytes_planned,
         dict(Counter(made.kernel.name for made in launches)),
         tuple("".join(linecache.getlines(name)) for name in names if name),
+        tuple((made.kernel.name, accesses(made)) for made in launches), {},
     )  # fmt: skip
+
+
+def _flows(touched: Sequence[Sequence[Access]]) -> Iterator[tuple[int, int]]:
+    """Pairs (writer, reader) of launches: the reader reads memory that the writer wrote last."""
+    writers: list[tuple[int, int, int]] = []  # (low, high, launch), the last one first
+    for number, found in enumerate(touched):
+        before = set()
+        for low, high in [(a.low, a.high) for a in found if a.reads]:
+            for start, end, writer in writers:
+                if start < high and low < end:
+                    before.add(writer)
+                    if start <= low and high <= end:  # what was there earlier has been written over
+                        break
+        yield from ((writer, number) for writer in sorted(before))
+        writers[:0] = [(a.low, a.high, number) for a in found if a.writes]
+
+
+def _lines(name: str) -> list[str]:
+    """A kernel's name in a box: one that stands for several is shown by a line for each."""
+    head, mark, rest = name.partition("(")
+    parts = rest.removesuffix(")").split(", ") if mark else []
+    return [head, *(f"{part} x {n}" if n > 1 else part for part, n in Counter(parts).items())]
 
 
 def _describe(leaf: Any) -> str:

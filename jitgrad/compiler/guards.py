@@ -3,17 +3,18 @@
 Most of what a function reads stands in dictionaries, lists and variables of enclosing functions. Those are compared
 as a whole, by compiled code (kernels/program/object_words.py). Only where one of them has changed are the conditions
 looked at that depend on it; if they hold all the same, the words of the changed object are what is expected next.
+So most conditions are rarely looked at, and stay what they are, without a text: compiling that takes longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
 from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
 
-__all__ = ["Guards", "Names", "NotReplayable"]
+__all__ = ["Attribute", "Guards", "Item", "Names", "NotReplayable"]
 
 
 class NotReplayable(Exception):
@@ -44,11 +45,44 @@ class Names:
         return f"{expression} is {self(value)}"
 
 
+class Item(NamedTuple):
+    """The condition that ``container[key]`` has a constant's value."""
+
+    container: Any
+    key: Any
+    value: Any
+
+    def holds(self) -> bool:
+        """Whether that is so."""
+        return same(self.container[self.key], self.value)
+
+    def text(self, name: Names) -> str:
+        """It as an expression."""
+        return name.equals(f"{name(self.container)}[{name(self.key)}]", self.value)
+
+
+class Attribute(NamedTuple):
+    """The condition that ``obj.name`` is this very object."""
+
+    obj: Any
+    name: str
+    value: Any
+
+    def holds(self) -> bool:
+        """Whether that is so."""
+        return getattr(self.obj, self.name) is self.value
+
+    def text(self, name: Names) -> str:
+        """It as an expression."""
+        return f"{name(self.obj)}.{self.name} is {name(self.value)}"
+
+
 class _Group:
     """The conditions that depend on one dictionary, list or cell."""
 
     def __init__(self, obj: Any):
-        self.obj, self.conditions = obj, dict[str, None]()
+        self.obj, self.conditions = obj, list[Item | Attribute]()
+        self.texts = dict[str, None]()
         self.live: list[tuple[Any, Any]] = []  # (key of a live number, key in the dictionary)
 
     def words(self) -> Any:
@@ -71,47 +105,49 @@ class Guards:
             self._group(obj).live.append((key, item))
 
     def _group(self, obj: Any) -> _Group:
-        return self._groups.setdefault(id(obj), _Group(obj))
+        group = self._groups.get(id(obj))
+        if group is None:
+            group = self._groups[id(obj)] = _Group(obj)
+        return group
 
-    def depends(self, obj: Any, condition: str) -> None:
+    def depends(self, obj: Any, condition: str | Item | Attribute) -> None:
         """Add a condition that can only change when ``obj`` does."""
-        self._group(obj).conditions[condition] = None
+        group = self._group(obj)
+        if isinstance(condition, str):
+            group.texts[condition] = None
+        else:
+            group.conditions.append(condition)
 
     def _add(self, guard: Guard) -> None:
         kind, obj, key, value = guard
-        here = self.name(obj)
         if kind == "attr":
             self._add_attribute(obj, key, value)
         elif kind == "item":
-            self.depends(obj, self.name.equals(f"{here}[{self.name(key)}]", value))
+            self.depends(obj, Item(obj, key, value))
         elif kind == "has":
-            self.depends(obj, f"{self.name(key)} {'in' if value else 'not in'} {here}")
+            self.depends(obj, f"{self.name(key)} {'in' if value else 'not in'} {self.name(obj)}")
         elif kind == "cell":
-            self.depends(obj, self.name.equals(f"{here}.cell_contents", value))
+            self.depends(obj, self.name.equals(f"{self.name(obj)}.cell_contents", value))
         elif kind == "lacks":
             own = vars(obj)
             self.depends(own, f"{key!r} not in {self.name(own)}")
         elif kind == "empty":
-            self.depends(obj, f"not {here}" if value else here)
+            self.depends(obj, f"not {self.name(obj)}" if value else self.name(obj))
         elif kind == "float":
-            self.depends(obj, f"type({here}[{self.name(key)}]) is float")
-        elif isinstance(obj, dict):
-            self.depends(obj, f"len({here}) == {len(value)}")
-            for k, v in value:
-                self.depends(obj, self.name.equals(f"{here}[{self.name(k)}]", v))
-        elif isinstance(obj, list):
-            self.depends(obj, f"len({here}) == {len(value)}")
-            for k, v in enumerate(value):
-                self.depends(obj, self.name.equals(f"{here}[{k}]", v))
+            self.depends(obj, f"type({self.name(obj)}[{self.name(key)}]) is float")
+        elif isinstance(obj, (dict, list)):
+            self.depends(obj, f"len({self.name(obj)}) == {len(value)}")
+            for k, v in value if isinstance(obj, dict) else enumerate(value):
+                self.depends(obj, Item(obj, k, v))
         else:
-            self.always.append(f"tuple({here}) == {self.name(value)}")
+            self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
 
     def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
         if not is_scalar(value) and getattr(obj, key) is not value:
             raise NotReplayable(f"{key} of a {type(obj).__name__} is another object each time that it is read")
         own = getattr(obj, "__dict__", None)
         if isinstance(own, dict) and key in own:
-            self.depends(own, self.name.equals(f"{self.name(own)}[{key!r}]", value))
+            self.depends(own, Item(own, key, value))
         else:
             self.always.append(self.name.equals(f"{self.name(obj)}.{key}", value))
 
@@ -119,20 +155,29 @@ class Guards:
         """Make the functions, after the last condition was added."""
         names, lines = self.name, list[str]()
         groups: list[_Group] = []
+        rows: list[Any] = []
         for group in self._groups.values():
-            if group.words() is None:
-                self.always += group.conditions
+            words = group.words()
+            if words is None:
+                self.always += [*(c.text(names) for c in group.conditions), *group.texts]
                 here = names(group.obj)
                 self.always += [f"set_number({names(k)}, {here}[{names(i)}]) is None" for k, i in group.live]
             else:
-                lines.append(f"def group{len(groups)}(): return {' and '.join(group.conditions) or 'True'}")
+                if group.texts:
+                    lines.append(f"def group{len(groups)}(): return {' and '.join(group.texts)}")
+                # Other words than there are: the run has changed things since they were read, so the first call looks
+                # at all.
+                rows.append([(at, offset, ~word) for at, offset, word in words])
                 groups.append(group)
         names.scope |= {"same": same, "set_number": self.set_number}
         exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
-        self._checks = [names.scope[f"group{k}"] for k in range(len(groups))]
+        self._texts = [names.scope.get(f"group{k}") for k in range(len(groups))]
         self._watched = groups
-        # Other words than there are: the run has changed things since they were read, so the first call looks at all.
-        self.rows = Rows([[(at, offset, ~word) for at, offset, word in g.words()] for g in groups])
+        self.rows = Rows(rows)
+
+    def _holds(self, number: int) -> bool:
+        text = self._texts[number]
+        return all(c.holds() for c in self._watched[number].conditions) and (text is None or text())
 
     def hold(self) -> bool:
         """Whether the conditions hold that depend on what has changed; live numbers among that are set anew."""
@@ -141,7 +186,7 @@ class Guards:
             while changed >= 0:
                 group = self._watched[changed]
                 words = group.words()  # before the conditions: a change by another thread meanwhile is seen next time
-                if not self._checks[changed]():
+                if not self._holds(changed):
                     return False
                 for key, item in group.live:
                     self.set_number(key, group.obj[item])

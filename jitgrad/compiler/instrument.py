@@ -82,7 +82,8 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     lines = linecache.getlines(code.co_filename)
     if not lines:
         raise NotRewritable("its source text is not available")
-    every = _functions(code.co_filename, "".join(lines)).get((code.co_firstlineno, code.co_name), [])
+    tree = _tree(code.co_filename, "".join(lines))
+    every = [n for n in _on_line(tree, code.co_firstlineno) if _is_called(n, code)]
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     found = [n for n in every if tuple([a.arg for a in _named(n.args)]) == taken]
     if not found:
@@ -93,20 +94,36 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
 
 
 @functools.lru_cache(maxsize=256)
-def _functions(file: str, text: str) -> dict[tuple[int, str], list[Any]]:
-    """The functions of a file, as its text is now, by first line and name."""
+def _tree(file: str, text: str) -> ast.Module:
+    """The syntax tree of a file, as its text is now."""
     try:
-        tree = parse(text)
+        return parse(text)
     except SyntaxError:
         raise NotRewritable("its file can't be parsed") from None
-    found: dict[tuple[int, str], list[Any]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            found.setdefault((node.lineno, "<lambda>"), []).append(node)
-        elif isinstance(node, ast.FunctionDef):
-            first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
-            found.setdefault((first, node.name), []).append(node)
-    return found
+
+
+def _on_line(node: ast.AST, line: int) -> Iterator[Any]:
+    """What in a tree stands on a line, or on lines with that among them; a hundredth of a large file's tree."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr_context):
+            continue
+        last = getattr(child, "end_lineno", None)
+        if last is None or _first_line(child) <= line <= last:
+            yield child
+            yield from _on_line(child, line)
+
+
+def _first_line(node: Any) -> int:
+    """The first line of a statement or an expression, decorators included, as that of a function's code is."""
+    decorators = getattr(node, "decorator_list", None)
+    return decorators[0].lineno if decorators else node.lineno
+
+
+def _is_called(node: Any, code: CodeType) -> bool:
+    """Whether a node is a function of a code's name that begins on its line."""
+    if not isinstance(node, (ast.FunctionDef, ast.Lambda)) or _first_line(node) != code.co_firstlineno:
+        return False
+    return code.co_name == ("<lambda>" if isinstance(node, ast.Lambda) else node.name)
 
 
 def _named(arguments: ast.arguments) -> list[ast.arg]:
@@ -185,7 +202,7 @@ class _Rewriter(ast.NodeTransformer):
     def _ask(self, place: ast.AST, what: str, *args: Any, keywords: Any = ()) -> Any:
         function = ast.Attribute(ast.Name(WATCH, ast.Load()), what, ast.Load())
         given = [ast.Constant(a) if isinstance(a, str) else a for a in args]
-        return ast.fix_missing_locations(ast.copy_location(ast.Call(function, given, list(keywords)), place))
+        return ast.copy_location(ast.Call(function, given, list(keywords)), place)  # its parts get theirs at the end
 
     def visit(self, node: Any) -> Any:
         if type(node) in _REFUSED:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+import itertools
+from bisect import bisect, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,9 +15,12 @@ from jitgrad.compiler.recording import Recording
 from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Launch, Place
+from jitgrad.kernels.program import Launch, Place, Ranges
 
-__all__ = ["Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "written_roots"]
+__all__ = [
+    "Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "meet",
+    "pairs_apart", "written_roots",
+]
 
 _ALIGNMENT = 64  # bytes: a cache line
 
@@ -35,26 +39,30 @@ class Region(NamedTuple):
 
 
 class Memory:
-    """Memory of a recording, by regions; all that is in none of them stays where it is.
+    """Memory of a recording, by regions, which share none; all that is in none of them stays where it is.
 
     ``slots``: the expressions of the arrays that are bound for a run, in the order of the program's slots.
     """
 
     def __init__(self, regions: Iterable[Region]):
-        self.regions = sorted(regions, key=lambda r: r[:2])
-        self.slots: list[str] = []
+        self.regions = sorted((r for r in regions if r.low < r.high), key=lambda r: r.low)
+        assert all(a.high <= b.low for a, b in itertools.pairwise(self.regions)), "regions share memory"
+        self._lows = [r.low for r in self.regions]
+        self._slots: dict[str, int] = {}
+
+    @property
+    def slots(self) -> list[str]:
+        """The expressions of the arrays that are bound for a run, in the order of the program's slots."""
+        return list(self._slots)
 
     def locate(self, array: np.ndarray[Any, Any]) -> Place:
         """Where an array of the recording lies when the program runs."""
         address = address_of(array)
-        for low, high, slot, origin in self.regions:
-            if low <= address < high:
-                if slot is None:
-                    return Place(None, address - origin)
-                if slot not in self.slots:
-                    self.slots.append(slot)
-                return Place(self.slots.index(slot), address - origin)
-        return Place(None, address)
+        number = bisect(self._lows, address) - 1
+        if number < 0 or address >= self.regions[number].high:
+            return Place(None, address)
+        _, _, slot, origin = self.regions[number]
+        return Place(None if slot is None else self._slots.setdefault(slot, len(self._slots)), address - origin)
 
 
 class Fresh:
@@ -93,18 +101,43 @@ def fresh_of_tensors(
     """The memory of new tensors that outlive a run of launches, once each, under names that begin with ``name``."""
     found: dict[int, Fresh] = {}
     written = written_roots(launches)
-    notes = [extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel]
+    outside = Ranges(extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel)
     for tensor in tensors:
         root = owner_of(tensor._data)
         if id(root) in found:
             continue
         address = address_of(root)
-        if any(low <= address < high for low, high in notes):
+        if outside.meets(address, address + 1):
             raise NotReplayable("it returns a view of a tensor from outside")
         if id(root) not in written and root.size and id(root) not in recording.initial:
             raise NotReplayable("it returns a tensor that no kernel has written")
         found[id(root)] = Fresh(root, f"{name}{len(found)}")
     return list(found.values())
+
+
+def meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two ranges of addresses share one."""
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def pairs_apart(
+    known: Sequence[tuple[tuple[int, int], str]], written: set[int], places: dict[str, int]
+) -> list[tuple[int, int, int, int, int, int]]:  # fmt: skip
+    """Pairs of tensors from outside that share no memory, for `Beginning.refuse_overlap`.
+
+    known: (extent, expression of the array) of each; written: the numbers of those that are written to, of which a pair
+    has one or two; places: where the arrays that move from run to run are bound, of which it has one or two as well.
+    """
+    pairs = []
+    moving = [(k, here, places[slot]) for k, (here, slot) in enumerate(known) if slot in places]
+    for k, here, place in moving:
+        for j, (there, other) in enumerate(known):
+            at = places.get(other, -1)
+            if k == j or (at >= 0 and j < k) or not {k, j} & written or meet(here, there):
+                continue
+            end = (0, there[1] - there[0]) if at >= 0 else there
+            pairs.append((place, 0, here[1] - here[0], at, *end))
+    return pairs
 
 
 # -- temporaries ----------------------------------------------------------------------------------------
@@ -119,14 +152,14 @@ def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tup
     offsets, live, top = [], list[tuple[int, int, int]](), 0
     for root, first, last in roots:
         size = -(-max(root.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
-        live = sorted(block for block in live if block[2] >= first)
+        live = [block for block in live if block[2] >= first]
         at = 0
         for start, end, _ in live:
             if at + size <= start:
                 break
             at = max(at, end)
         offsets.append(at)
-        live.append((at, at + size, last))
+        insort(live, (at, at + size, last))
         top = max(top, at + size)
     return offsets, top
 
@@ -144,6 +177,21 @@ class Temporaries:
         roots = {id(r): r for r in _roots(launches) if id(r) in recording.announced}
         self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
         self.recorded = sum(root.nbytes for root in self._roots.values())
+        self._find_extents()
+
+    def holds(self, root: np.ndarray[Any, Any]) -> bool:
+        """Whether an array is one of these."""
+        return id(root) in self._roots
+
+    def leave(self, roots: Iterable[np.ndarray[Any, Any]]) -> set[int]:
+        """Let these stay where they are, as they are: nothing writes to them. Returns their ids."""
+        left = {id(root) for root in roots}
+        for key in left:
+            del self._roots[key]
+        self._find_extents()
+        return left
+
+    def _find_extents(self) -> None:
         self._extents = sorted(extent_of(root) for root in self._roots.values())
         self._lows = [low for low, _ in self._extents]
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.compiler.addresses import address_of
 from jitgrad.compiler.guards import Names
-from jitgrad.compiler.memory import Memory, written_roots
+from jitgrad.compiler.memory import Memory, Temporaries, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.compiler.numbers import was_read
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Builder, Launch, Program, improved
+from jitgrad.kernels.program import Builder, Launch, Passes, Program, improved
 
 __all__ = ["Stretches", "new_tensor"]
 
@@ -22,23 +22,29 @@ __all__ = ["Stretches", "new_tensor"]
 class Stretches:
     """Launches, improved, in stretches between what Python does."""
 
-    def __init__(self, launches: Sequence[Launch], actions: Sequence[Action], keeps: Callable[[int, int], bool]):
+    def __init__(
+        self, launches: Sequence[Launch], actions: Sequence[Action], temporaries: Temporaries, passes: Passes,
+        constants: set[int] | frozenset[int] = frozenset(),
+    ):  # fmt: skip
+        """constants: ids of arrays that are there already, so that what writes them is left out."""
         starts = [0, *sorted({action.launch for action in actions})]
         parts = [launches[start:end] for start, end in zip(starts, [*starts[1:], len(launches)], strict=True)]
-        self.parts = improved(parts, keeps)
+        if constants:
+            parts = [[made for made in part if constants.isdisjoint(written_roots([made]))] for part in parts]
+        self.parts = improved(parts, temporaries.keeps, passes)
         self._actions = [[], *([a for a in actions if a.launch == start] for start in starts[1:])]
 
     def __iter__(self) -> Iterator[Launch]:
         for part in self.parts:
             yield from part
 
-    def program(self, initial: dict[int, tuple[Any, Any, int]], memory: Memory) -> Program:
+    def program(self, initial: dict[int, tuple[Any, Any, int]], memory: Memory, timed: bool = False) -> Program:
         """The program of the launches, and what Python does between them.
 
         initial: memory that Python's numbers were put in, and what it held at first: it gets these numbers again in
-        every run if launches write to it.
+        every run if launches write to it. timed: whether each row of it is timed.
         """
-        builder = Builder(memory.locate)
+        builder = Builder(memory.locate, timed)
         flags = {id(owner_of(found)): owner_of(found) for made in self for found, *_ in made.checks}
         written = written_roots(self)
         left = {k: found for k, found in initial.items() if k in written or memory.locate(found[0]).slot is not None}

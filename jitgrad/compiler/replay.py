@@ -13,13 +13,15 @@ import numpy as np
 
 from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.guards import Guards, Names, NotReplayable
+from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable
 from jitgrad.compiler.kept import Kept
-from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
+from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, meet, pairs_apart
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
+from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Change, Recording, is_freed
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
@@ -33,7 +35,7 @@ from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Beginning, Program
+from jitgrad.kernels.program import Beginning, Program, Ranges
 from jitgrad.random import generators
 
 __all__ = ["BUSY", "MISS", "Replay", "replay_of"]
@@ -43,19 +45,19 @@ MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-def replay_of(recording: Recording) -> Replay:
+def replay_of(recording: Recording, options: Options = DEFAULT) -> Replay:
     """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold.
 
     BUSY where another thread is in a run of it.
     """
-    return _Text(recording, record_backward(recording)).function()
+    return _Text(recording, record_backward(recording), options).function()
 
 
 class _Text:
     """Makes the text of a replay."""
 
-    def __init__(self, recording: Recording, backward: Backward | None):
-        self.recording, self.notes, self.backward = recording, recording.notes, backward
+    def __init__(self, recording: Recording, backward: Backward | None, options: Options):
+        self.recording, self.notes, self.backward, self.options = recording, recording.notes, backward, options
         self.scope: dict[str, Any] = {
             "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
@@ -79,7 +81,7 @@ class _Text:
             for n in self.notes.tensors.values() if n.layout.numel and self.moves(n)
         ]  # fmt: skip
         extents = [extent_of(n.data) for n in self.notes.tensors.values() if n.layout.numel]
-        if any(sum(_meet(r[:2], e) for e in extents) > 1 for r in self.moving):
+        if any(sum(meet(r[:2], e) for e in extents) > 1 for r in self.moving):
             raise NotReplayable("an argument shares memory with another tensor from outside")
         block = self.backward.block if self.backward is not None else []
         self.offsets, at = dict[int, int](), 0
@@ -90,10 +92,17 @@ class _Text:
         saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
         launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
         self.temporaries = Temporaries(self.recording, launches, staying)
-        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps)
+        constants = self._constants() if self.options.passes.constants else []
+        self.stretches = Stretches(
+            launches, self.notes.actions, self.temporaries, self.options.passes, self.temporaries.leave(constants)
+        )  # fmt: skip
         self.temporaries.place(self.stretches)
         moving = [*(f.region() for f in self.fresh), *self.moving, *saved]
         self.memory = Memory([*moving, *self.temporaries.regions])
+
+    def _constants(self) -> list[Any]:
+        behind = self.backward.launches if self.backward is not None else []
+        return constant_roots(self.recording.launches, behind, self.recording.initial, self.temporaries.holds)
 
     def _new_results(self) -> list[Tensor]:
         return [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
@@ -116,7 +125,7 @@ class _Text:
 
     def function(self) -> Replay:
         """The replay."""
-        program = self.stretches.program(self.recording.initial, self.memory)
+        program = self.stretches.program(self.recording.initial, self.memory, self.options.timed)
         program.keep.append(self.temporaries.block)
         self.guards = Guards(self.notes, self.name, program.set_number)
         self._add_modes()
@@ -151,9 +160,10 @@ class _Text:
         replay.text, replay.program = text, program
         behind = None if self.backward is None else len(self.backward.launches)
         temporaries = self.temporaries
-        replay.summary = summary_of(
+        summary = summary_of(
             self.recording, list(self.stretches), behind, temporaries.recorded, temporaries.nbytes
         )  # fmt: skip
+        replay.summary = lambda: summary._replace(times=program.times())
         return replay
 
     def _beginnings(self, program: Program, kept: set[str]) -> tuple[Beginning, str, str]:
@@ -175,23 +185,14 @@ class _Text:
 
         Launches may have been put in another order, which is right only while that is so.
         """
-        writes = [
+        writes = Ranges(
             extent_of(made.args[w]) for made in self.recording.launches for w in made.kernel.writes
             if isinstance(made.args[w], np.ndarray)
-        ]  # fmt: skip
+        )  # fmt: skip
         notes = [n for n in self.notes.tensors.values() if n.layout.numel]
         known = [(extent_of(n.data), f"{self.expression(n)}._data") for n in notes]
-        written = {k for k, (e, _) in enumerate(known) if any(_meet(e, w) for w in writes)}
-        pairs = []
-        for k, (here, slot) in enumerate(known):
-            for j, (there, other) in enumerate(known):
-                both = slot in slots and other in slots
-                if slot not in slots or k == j or (both and j < k) or not {k, j} & written or _meet(here, there):
-                    continue
-                place = slots.index(other) if both else -1
-                end = (0, there[1] - there[0]) if both else there
-                pairs.append((slots.index(slot), 0, here[1] - here[0], place, *end))
-        return pairs
+        written = {k for k, (e, _) in enumerate(known) if writes.meets(*e)}
+        return pairs_apart(known, written, {slot: k for k, slot in enumerate(slots)})
 
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
@@ -232,19 +233,24 @@ class _Text:
             depends(those, f"not {name(those)}")
 
     def _add_tensor(self, note: TensorNote) -> None:
-        here, name = self.expression(note), self.name
-        conditions = [f"{here}._layout is {name(note.layout)}", f"{here}._requires_grad is {note.requires_grad}"]
-        if id(note.tensor) not in self.numbers or not note.requires_grad or self.backward is None:
-            conditions.append(f"{here}._edge is {'not ' if note.edge is not None else ''}None")
+        here, name, tensor = self.expression(note), self.name, note.tensor
+        facts = [Attribute(tensor, "_layout", note.layout), Attribute(tensor, "_requires_grad", note.requires_grad)]
+        conditions: list[str] = []
+        if id(tensor) not in self.numbers or not note.requires_grad or self.backward is None:
+            if note.edge is None:
+                facts.append(Attribute(tensor, "_edge", None))
+            else:
+                conditions.append(f"{here}._edge is not None")
         if self.backward is None:  # else the engine calls the hooks
-            conditions.append(f"{here}._leaf_hooks is None")
+            facts.append(Attribute(tensor, "_leaf_hooks", None))
         if note.grad_read and note.grad is None:
-            conditions.append(f"{here}._grad is None")
+            facts.append(Attribute(tensor, "_grad", None))
         if not self.moves(note):
-            conditions.append(f"{here}._data is {name(note.data)}")
-            for condition in conditions:
-                self.guards.depends(note.tensor.__dict__, condition)
+            every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
+            for condition in every:
+                self.guards.depends(tensor.__dict__, condition)
             return
+        conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
         start = f"type({here}) is {name(type(note.tensor))}"
         if note.owner is not None:
             start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
@@ -365,7 +371,9 @@ class _Text:
         saved = [self.expression(n) for n in backward.read_notes]
         aliases = [f"alias({made[id(r)]})" for r in {id(r): r for r in results}.values()]
         watched, edges = [*saved, *aliases], [f"edge_of({self.expression(n)})" for n in backward.wanted]
-        self.scope["backward"] = backward.function("block0", self.offsets, self.fresh, self.moving, carried)
+        self.scope["backward"] = backward.function(
+            "block0", self.offsets, self.fresh, self.moving, carried, self.options.passes
+        )  # fmt: skip
         count = len(backward.results)
         lines = [
             "node = new(Node)", "node.replay = backward", f"node.arrays = ({''.join(c + ', ' for c in carried)})",
@@ -377,10 +385,6 @@ class _Text:
         for k, result in enumerate(backward.results):
             lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
         return lines
-
-
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
 
 
 def _alias(tensor: Tensor) -> Tensor:

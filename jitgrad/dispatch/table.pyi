@@ -123,6 +123,8 @@ nan_to_num: Function
 ne: Function
 neg: Function
 nextafter: Function
+normal_density: Function
+normal_mass: Function
 number_pow: Function
 poisson_nll: Function
 poisson_nll_log: Function

@@ -96,6 +96,40 @@ class Celu(Elementwise):
         return where(x <= 0, g * exp(where(x < 0, x, 0) / alpha), g)
 
 
+class NormalDensity(Elementwise):
+    """``exp(-x * x / 2) / sqrt(2 pi)``."""
+
+    kind, accepts = "same", "float"
+
+    @staticmethod
+    def reference(x):
+        return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+
+    def forward(x):
+        return normal_density(x)
+
+    def grad_x(g, out, x):
+        return -(g * x * out)
+
+
+class NormalMass(Elementwise):
+    """The normal distribution's mass below ``x``."""
+
+    kind, accepts = "same", "float"
+
+    @staticmethod
+    def reference(x):
+        from scipy.special import ndtr
+
+        return ndtr(x)
+
+    def forward(x):
+        return normal_mass(x)
+
+    def grad_x(g, x):
+        return g * normal_density(x)
+
+
 class Gelu(Elementwise):
     """``x`` times the normal distribution function of ``x``."""
 
@@ -107,14 +141,12 @@ class Gelu(Elementwise):
 
         return x * ndtr(x)
 
-    # 0.7071... = 1 / sqrt(2), 0.3989... = 1 / sqrt(2 pi): x Phi(x), and its derivative Phi(x) + x phi(x).
+    # x Phi(x), and its derivative Phi(x) + x phi(x).
     def forward(x):
-        return x * 0.5 * (1 + erf(x * 0.7071067811865476))
+        return x * normal_mass(x)
 
     def grad_x(g, x):
-        below = 0.5 * (1 + erf(x * 0.7071067811865476))
-        density = exp(-0.5 * (x * x)) * 0.3989422804014327
-        return g * (below + x * density)
+        return g * (normal_mass(x) + x * normal_density(x))
 
 
 class GeluTanh(Elementwise):

@@ -21,11 +21,12 @@ from jitgrad.kernels.program.object_words import (
     words_of_list,
     words_of_references,
 )
-from jitgrad.kernels.program.dependences import Launch
+from jitgrad.kernels.program.dependences import Access, Launch, accesses
 from jitgrad.kernels.program.passes import Passes, improved
 from jitgrad.kernels.program.program import Beginning, Program
+from jitgrad.kernels.program.ranges import Ranges
 
 __all__ = [
-    "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
-    "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
+    "Access", "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Ranges", "Row", "Rows",
+    "accesses", "improved", "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
 ]  # fmt: skip

@@ -19,10 +19,10 @@ from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
-from jitgrad.kernels.native_entry import entry, kernel_address
 from jitgrad.kernels.program import products
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.executor import code
+from jitgrad.kernels.program.kernel_form import kernel_form
 from jitgrad.kernels.program.number_words import bits, words_of_number
 from jitgrad.kernels.program.program import Program, address_of
 from jitgrad.kernels.program.row_blocks import RowBlocks
@@ -56,10 +56,11 @@ class _Call(NamedTuple):
 class Builder:
     """Collects rows; ``finish`` makes a Program of them."""
 
-    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place]):
-        self.locate = locate
+    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place], timed: bool = False):
+        self.locate, self.timed = locate, timed
         self.words: list[int] = []
         self.rows: list[TableRow] = []
+        self.names: list[str] = []  # what each row is part of
         self.calls: list[_Call] = []
         # By row: the array that is tested, what raises, its further arguments.
         self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
@@ -76,6 +77,15 @@ class Builder:
     def launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         """Add what a launch of ``kernel`` on ``args`` does."""
         self.nbytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
+        self._name("zeros and copies")
+        self._launch(kernel, args)
+        self._name(kernel.name)
+
+    def _name(self, name: str) -> None:
+        """Say what the rows are part of that were added since the last time."""
+        self.names += [name] * (len(self.rows) - len(self.names))
+
+    def _launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         if isinstance(kernel, Foreach):
             self._step(kernel, args)
         elif kernel.name in products.KINDS and self._product(args):
@@ -142,15 +152,9 @@ class Builder:
     def serial(self, run: Any, args: Sequence[Any]) -> TableRow:
         """The row of a compiled function; NotImplementedError if it takes what words can't be made of."""
         given = [float(a) if isinstance(a, LiveNumber) else a for a in args]
-        signature = tuple([run.typeof_pyval(a) for a in given])
-        if not all(isinstance(t, (types.Array, types.Integer, types.Boolean, types.Float, types.Complex))
-                   for t in signature):  # fmt: skip
-            raise NotImplementedError
-        run.compile(signature)
-        address, count = entry(signature)
-        start = len(self.words)
-        self.words += [kernel_address(run.overloads[signature]), 0]
-        for a, value, kind in zip(args, given, signature, strict=True):
+        form, start = kernel_form(run, given), len(self.words)
+        self.words += [form.kernel, 0]
+        for a, value, kind in zip(args, given, form.types, strict=True):
             if isinstance(kind, types.Array):
                 self._array(a)
             elif isinstance(a, LiveNumber):
@@ -158,9 +162,9 @@ class Builder:
                 self.words.append(bits("d", value))
             else:
                 self.words += words_of_number(value, kind)
-        assert len(self.words) == start + count, run
+        assert len(self.words) == start + form.words, run
         self.keep.append(run)
-        return TableRow(address, start)
+        return TableRow(form.entry, start)
 
     def _array(self, a: np.ndarray[Any, Any]) -> None:
         """Add Numba's struct of an array: two owners, not needed here, size, itemsize, address, shape, strides."""
@@ -310,4 +314,5 @@ class Builder:
 
     def finish(self) -> Program:
         """The program of all rows so far."""
+        self._name("checks")
         return Program(self)

@@ -14,6 +14,7 @@ import numpy as np
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.program.fused_kernel import FusedKernel
+from jitgrad.kernels.program.operands import full_operands
 
 __all__ = ["Access", "Launch", "Span", "accesses", "address_of", "dependences", "extent", "span_of"]
 
@@ -73,12 +74,15 @@ def accesses(launch: Launch) -> list[Access]:
     """What a launch touches, an access for each of its arrays."""
     kernel, args = launch.kernel, launch.args
     in_order, only_writes = _known(kernel, len(args))
-    ranges = _strided_extents(args) if isinstance(kernel, StridedKernel) else {}
+    strided = isinstance(kernel, StridedKernel)
+    ranges = _strided_extents(args) if strided else {}
+    whole = full_operands(args, len(args[-3])) if strided else {}
     written = set(kernel.writes)
     found = []
     for k, a in enumerate(args):
         if isinstance(a, np.ndarray) and a.ndim <= 1 and k in ranges:
-            found.append(Access(*ranges[k], k not in written, k in written, None))
+            span = Span(address_of(a), whole[k], a.dtype) if k in whole else None
+            found.append(Access(*ranges[k], k not in written, k in written, span))
         elif isinstance(a, np.ndarray) and a.size:
             span = span_of(a) if k in in_order and a.flags.c_contiguous else None
             found.append(Access(*extent(a), k not in only_writes, k in written, span))

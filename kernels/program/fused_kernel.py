@@ -28,7 +28,7 @@ class FusedKernel(Kernel):
     @property
     def only_writes(self) -> tuple[int, ...]:
         """Positions of arrays that are not read."""
-        read = {a for a, _ in (*self.loop.arrays, *self.loop.once)}
+        read = {a for a, _ in (*self.loop.arrays, *self.loop.once, *self.loop.rows, *self.loop.columns)}
         return tuple(k for k in self.writes if self.loop.parameters[k] not in read)
 
     @property
@@ -48,9 +48,9 @@ def fused_kernel(loop: FusedLoop, kernels: Sequence[Kernel]) -> FusedKernel:
     """The kernel of a loop that does what these kernels do."""
     if loop not in _kernels:
         run = compile_text(NAME, fused_text(loop), allocates=False)
-        cut = {*loop.walked, *(s for s, _, _ in loop.summed)}
+        cut = {*loop.walked, *(a for a, _ in loop.columns), *(s for s, _, _ in loop.summed)}
         roles = {k: CUT for k, p in enumerate(loop.parameters) if p in cut}
         grain = min(split_size(step.rules) for step in loop.steps) // 2
         # 16 elements of float32 are a cache line, into which two threads should not write.
-        _kernels[loop] = SplitCall(run, roles, lambda args: args[0].size, grain, 1 if loop.summed else 16)
+        _kernels[loop] = SplitCall(run, roles, lambda args: args[0].size, grain, 1 if loop.by_rows else 16)
     return FusedKernel(loop, _kernels[loop], [k.name for k in kernels])

@@ -10,23 +10,25 @@ import numpy as np
 from jitgrad.kernels.program.dependences import Launch, Span, span_of
 from jitgrad.kernels.program.fused_kernel import fused_kernel
 from jitgrad.kernels.program.fused_text import FusedLoop, Step
+from jitgrad.kernels.program.operands import ALL, COLUMN, ONCE, ROW, Form
 
 __all__ = ["fused_launch"]
 
 
 def fused_launch(
-    launches: Sequence[Launch], sums: Sequence[Launch], needed: Callable[[int, int], bool]
+    launches: Sequence[tuple[Launch, Form]], sums: Sequence[Launch], needed: Callable[[int, int], bool]
 ) -> list[Launch]:  # fmt: skip
     """The launch that does what these do, in order, or none if nothing that they leave is needed.
 
-    launches: of flat elementwise kernels of one compute dtype, on the same number of elements. sums: of ``sum_rows``
+    launches: with their forms, of one compute dtype, on the same number of elements, and of one width, if of any.
+    sums: of ``sum_rows``
     on results of these, with one number of rows. ``needed(low, high)``: whether anything else reads what the launches
     leave in this range of addresses; what nobody needs is not stored.
     """
-    group = _Group(launches[0].kernel.dtype)  # type: ignore[attr-defined]
-    for launch in launches:
-        group.add(launch)
-    return group.launch([*launches, *sums], sums, needed)
+    group = _Group(launches[0][1].dtype)
+    for _, form in launches:
+        group.add(form)
+    return group.launch([*(launch for launch, _ in launches), *sums], sums, needed)
 
 
 class _Group:
@@ -37,41 +39,41 @@ class _Group:
         self.steps: list[Step] = []
         self.values: dict[Span, tuple[str, str]] = {}  # the name and the dtype of what memory holds now
         self.read: dict[Span, tuple[str, str]] = {}  # (array's name, value's name)
-        self.once: dict[Span, tuple[str, str]] = {}
+        self.apart: dict[str, dict[Span, tuple[str, str]]] = {ONCE: {}, ROW: {}, COLUMN: {}}
+        self.width: int | None = None
         self.written: dict[Span, np.ndarray[Any, Any]] = {}
         self.given: dict[str, Any] = {}  # arguments by name
         self.numbers: dict[Any, str] = {}
         self._made: dict[Any, tuple[str, ...]] = {}  # results of a step, by what it computes
         self._count = 0
 
-    def add(self, launch: Launch) -> None:
-        """Let the group do a launch as well."""
-        kernel: Any = launch.kernel
-        inputs = sum(a.kind == "array" for a in kernel.arguments)
-        outputs = launch.args[inputs : inputs + len(kernel.rules)]
-        arrays, numbers = iter(launch.args[:inputs]), iter(launch.args[inputs + len(outputs) :])
+    def add(self, form: Form) -> None:
+        """Let the group do a launch of this form as well."""
+        arrays, numbers = iter(form.inputs), iter(form.numbers)
+        self.width = self.width or form.width
         operands = [
-            self._operand(a, next(arrays)) if a.kind == "array" else self._number(next(numbers))
-            for a in kernel.arguments if a.kind != "literal"
+            self._operand(a, *next(arrays)) if a.kind == "array" else self._number(next(numbers))
+            for a in form.arguments if a.kind != "literal"
         ]  # fmt: skip
-        arguments = tuple(a._replace(once=False) for a in kernel.arguments)
-        key = kernel.rules, arguments, kernel.out_dtypes, kernel.conjugate, tuple(operands)
+        arguments = tuple(a._replace(once=False) for a in form.arguments)
+        key = form.rules, arguments, form.out_dtypes, form.conjugate, tuple(operands)
         results = self._made.get(key)
         if results is None:
-            results = self._made[key] = tuple(f"v{self._count + k}" for k in range(len(outputs)))
-            self._count += len(outputs)
+            results = self._made[key] = tuple(f"v{self._count + k}" for k in range(len(form.outputs)))
+            self._count += len(form.outputs)
             self.steps.append(Step(*key, results))
-        for array, name, kind in zip(outputs, results, kernel.out_dtypes, strict=True):
+        for array, name, kind in zip(form.outputs, results, form.out_dtypes, strict=True):
             self.values[span_of(array)] = name, kind
             self.written[span_of(array)] = array
 
-    def _operand(self, argument: Any, array: np.ndarray[Any, Any]) -> str:
+    def _operand(self, argument: Any, array: np.ndarray[Any, Any], role: str) -> str:
         span = span_of(array)
-        if argument.once and span not in self.values:  # a loop of one element may have computed it
-            if span not in self.once:
-                self.once[span] = f"once{len(self.once)}", f"c{len(self.once)}"
-                self.given[self.once[span][0]] = array
-            name, kind = self.once[span][1], array.dtype.name
+        if role != ALL and (role != ONCE or span not in self.values):  # a loop of one element may have computed it
+            known, letter = self.apart[role], role[0]
+            if span not in known:
+                known[span] = f"{role}{len(known)}", f"{letter}{len(known)}_value"
+                self.given[known[span][0]] = array
+            name, kind = known[span][1], array.dtype.name
         else:
             if span not in self.values:
                 self.read[span] = f"a{len(self.read)}", f"x{len(self.read)}"
@@ -108,14 +110,25 @@ class _Group:
         if not stored and not summed:
             return []
         steps, used = self._used_steps({value for _, value, _ in (*stored, *summed)})
+        if not stored and not any(value in used for _, value in self.read.values()):
+            # Sums of rows and columns alone: the loop needs an array to go through.
+            x = span_of(sums[0].args[0])
+            self.given["o0"] = self.written[x]
+            stored.append(("o0", *self.values[x]))
         loop = FusedLoop(
             self.dtype, steps, tuple(p for p in self.read.values() if p[1] in used),
-            tuple(p for p in self.once.values() if p[1] in used),
-            tuple((f"n{s[1:]}", s) for s in self.numbers.values() if s in used), tuple(stored), tuple(summed),
+            self._apart(ONCE, used), tuple((f"n{s[1:]}", s) for s in self.numbers.values() if s in used),
+            tuple(stored), tuple(summed), self._apart(ROW, used), self._apart(COLUMN, used),
         )  # fmt: skip
-        walked, shape = loop.walked, sums[0].args[0].shape if sums else (-1,)
+        walked = loop.walked
+        shape: Any = -1
+        if loop.by_rows:
+            shape = sums[0].args[0].shape if sums else (-1, self.width)
         args = [self.given[p].reshape(shape) if p in walked else self.given[p] for p in loop.parameters]
         return [Launch(fused_kernel(loop, [made.kernel for made in every]), tuple(args), [])]
+
+    def _apart(self, role: str, used: set[str]) -> tuple[tuple[str, str], ...]:
+        return tuple(p for p in self.apart[role].values() if p[1] in used)
 
     def _used_steps(self, wanted: set[str]) -> tuple[tuple[Step, ...], set[str]]:
         """(the steps without what nobody wants, the values that are wanted)."""

@@ -101,7 +101,8 @@ class FusedLoop(NamedTuple):
     dtype: what all steps compute in. arrays: (array, the value that is read from it). once: the same, of arrays of one
     element. scalars: (argument, value) of numbers. stored: (array, value, its dtype); it may
     be one of those that are read. summed: (array of results, value, its dtype). Arrays are vectors, but with ``summed``
-    matrices, of which that gets the sum of each row.
+    matrices, of which that gets the sum of each row. rows and columns: (array, the value that is read from it) of
+    vectors that every row, or every column, of such matrices meets element by element.
     """
 
     dtype: str
@@ -111,6 +112,13 @@ class FusedLoop(NamedTuple):
     scalars: tuple[tuple[str, str], ...]
     stored: tuple[tuple[str, str, str], ...]
     summed: tuple[tuple[str, str, str], ...]
+    rows: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the arrays that the loop goes through are matrices."""
+        return bool(self.summed or self.rows or self.columns)
 
     @property
     def walked(self) -> list[str]:
@@ -120,7 +128,7 @@ class FusedLoop(NamedTuple):
     @property
     def parameters(self) -> list[str]:
         """The names of the kernel's arguments, in order."""
-        pairs = *self.once, *((a, v) for a, v, _ in self.summed), *self.scalars
+        pairs = *self.once, *self.rows, *self.columns, *((a, v) for a, v, _ in self.summed), *self.scalars
         return [*self.walked, *(name for name, _ in pairs)]
 
 
@@ -134,14 +142,15 @@ def fused_text(loop: FusedLoop) -> str:
     direct = loop.stored if _compared(loop) <= _MOST_COMPARED else ()
     buffered = dict.fromkeys((v, kind) for a, v, kind in (*loop.stored, *loop.summed) if (a, v, kind) not in direct)
     tile, walked = _tile_size([kind for _, kind in buffered]), loop.walked
-    cut = "{0}_row" if loop.summed else "{0}"
+    cut = "{0}_row" if loop.by_rows else "{0}"
     pieces = {
         "constants": [f"{v} = {a}[0]" for a, v in loop.once] + [f"{v} = T({n})" for n, v in loop.scalars],
         "buffers": [f"{v}_tile = scratch({tile}, np.{scalar_type(kind)})" for v, kind in buffered],
-        "rows": [f"{a}_row = {a}[r]" for a in walked],
+        "rows": [f"{a}_row = {a}[r]" for a in walked] + [f"{v} = {a}[r]" for a, v in loop.columns],
         "totals": [f"{s}_total = np.float64(0)" for s, _, _ in loop.summed],
-        "tiles": [f"{a}_tile = {cut.format(a)}[start : start + {tile}]" for a in walked],
-        "loads": [f"{v} = {a}_tile[i]" for a, v in loop.arrays],
+        "tiles": [f"{a}_tile = {cut.format(a)}[start : start + {tile}]" for a in walked]
+        + [f"{a}_tile = {a}[start : start + {tile}]" for a, _ in loop.rows],
+        "loads": [f"{v} = {a}_tile[i]" for a, v in (*loop.arrays, *loop.rows)],
         "body": body,
         "stores": [f"{a}_tile[i] = {v}" for a, v, _ in direct] + [f"{v}_tile[i] = {v}" for v, _ in buffered],
         "copies": [
@@ -153,7 +162,7 @@ def fused_text(loop: FusedLoop) -> str:
     }
     head = f"T = np.{scalar_type(loop.dtype)}\n{_TILE_SUM if loop.summed else ''}{words_text(words, loop.dtype)}\n"
     return head + fill(
-        _ROWS if loop.summed else _FLAT, pieces, name=NAME, parameters=", ".join(loop.parameters), first=walked[0],
+        _ROWS if loop.by_rows else _FLAT, pieces, name=NAME, parameters=", ".join(loop.parameters), first=walked[0],
         tile=str(tile),
     )  # fmt: skip
 
@@ -165,7 +174,7 @@ _MOST_COMPARED = 8
 def _compared(loop: FusedLoop) -> int:
     """Pairs of arrays one of which is stored to."""
     stored = {a for a, _, _ in loop.stored}
-    pairs = itertools.combinations(loop.walked, 2)
+    pairs = itertools.combinations([*loop.walked, *(a for a, _ in loop.rows)], 2)
     return sum(a in stored or b in stored for a, b in pairs)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.loops.reduction import sum_rows
 from jitgrad.kernels.program.dependences import Access, Launch, Span, span_of
 from jitgrad.kernels.program.fused_launch import fused_launch
+from jitgrad.kernels.program.operands import ALL, Form, form_of
 from jitgrad.kernels.program.order import Order
 
 __all__ = ["fused"]
@@ -19,6 +19,8 @@ FUSED_SIZE = 1 << 12
 _MOST_ARRAYS = 12
 # Elements of a row from which a sum may be taken in the loop: it then goes row by row.
 _ROW_SIZE = 64
+# Elements of a row from which a loop may go row by row for rows and columns: with shorter ones it gains nothing.
+_BROADCAST_SIZE = 256
 
 
 def fused(
@@ -34,18 +36,23 @@ def fused(
 
 class _Fusion(Order):
     def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Any, sums: bool):
-        self.sizes = [_loop_size(made, found) for made, found in zip(launches, every, strict=True)]
+        self.forms = [form_of(made.kernel, made.args) for made in launches]
+        self.sizes = [
+            _loop_size(made, found, form) for made, found, form in zip(launches, every, self.forms, strict=True)
+        ]
         self.sums = sums
         super().__init__(launches, every, needed, [size is not None for size in self.sizes])
 
     def group(self, first: int) -> list[int]:
         """The launches of a loop that begins with ``first``, and sums of rows that it can take."""
-        group, size = {first: None}, 0
+        group, size, width = {first: None}, 0, self._width(first)
         while len(group) > size:
             size = len(group)
             for number in self.left:
-                if number not in group and self.sizes[number] == self.sizes[first] and self.fits(number, group, True):
-                    group[number] = None
+                own = self._width(number)
+                alike = self.sizes[number] == self.sizes[first] and (own == width or own is None or width is None)
+                if number not in group and alike and self.fits(number, group, True):
+                    group[number], width = None, own or width
         found = self.connected(first, list(group))
         sums = self._row_sums(found)
         # The launches were found in an order that keeps dependences, so without the last ones the rest is still right.
@@ -56,15 +63,20 @@ class _Fusion(Order):
 
     def joined(self, group: list[int]) -> list[Launch]:
         """The launch of a fused kernel."""
-        elementwise = [self.given[n] for n in group if self.sizes[n] is not None]
+        elementwise = [(self.given[n], self.forms[n]) for n in group if self.sizes[n] is not None]
         sums = [self.given[n] for n in group if self.sizes[n] is None]
-        return fused_launch(elementwise, sums, self.read_later)
+        return fused_launch(elementwise, sums, self.read_later)  # type: ignore[arg-type]
+
+    def _width(self, number: int) -> int | None:
+        form = self.forms[number]
+        return None if form is None else form.width
 
     def _count_arrays(self, group: Sequence[int], sums: Sequence[int]) -> int:
         """How many arrays the loop of a group has."""
         inside = {*group, *sums}
         written = {a.span for n in group for a in self.every[n] if a.writes}
-        read = {a.span for n in group for a in self.every[n] if a.reads and a.span not in written}
+        forms = [form for n in group if (form := self.forms[n])]
+        read = {span_of(a) for form in forms for a, _ in form.inputs} - written
         stored = [p for p in written if p and self.read_later(p.low, p.low + p.size * p.dtype.itemsize, inside)]
         return len(read) + len(stored) + len(sums)
 
@@ -72,28 +84,29 @@ class _Fusion(Order):
         if not self.sums:
             return []
         values = {a.span for n in group for a in self.every[n] if a.writes}
+        widths = {self._width(n) for n in group} - {None}
         found: list[int] = []
         for number in self.left:
             made = self.given[number]
             if made.kernel is sum_rows and _can_be_summed(made, values) and self.fits(number, group, False):
-                if not found or made.args[0].shape == self.given[found[0]].args[0].shape:
+                shape = made.args[0].shape
+                if widths <= {shape[1]} and (not found or shape == self.given[found[0]].args[0].shape):
                     found.append(number)
         return found
 
 
-def _loop_size(launch: Launch, found: Sequence[Access]) -> tuple[int, str] | None:
+def _loop_size(launch: Launch, found: Sequence[Access], form: Form | None) -> tuple[int, str] | None:
     """(number of elements, compute dtype) of a launch that can be part of a loop, else None."""
-    kernel = launch.kernel
-    if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or kernel.halves or launch.checks:
+    if form is None or launch.checks or (form.width is not None and form.width < _BROADCAST_SIZE):
         return None
-    if not all(a.span is not None for a in found):
+    size = form.outputs[0].size
+    whole = [a for a, role in form.inputs if role == ALL]
+    if size < FUSED_SIZE or any(a.size != size for a in (*whole, *form.outputs)):
         return None
-    once = [a.once for a in kernel.arguments if a.kind == "array"]
-    walked = [a for a, o in zip(found, [*once, *(False for _ in kernel.rules)], strict=True) if not o]
-    size = walked[-1].span.size  # type: ignore[union-attr]
-    if size < FUSED_SIZE or any(a.span.size != size for a in walked):  # type: ignore[union-attr]
+    # A launch that is given all of its arrays visits all of them in order.
+    if form.width is None and not all(a.span is not None for a in found):
         return None
-    return None if _shifted(found) else (size, kernel.dtype)
+    return None if _shifted(found) else (size, form.dtype)
 
 
 def _shifted(found: Sequence[Access]) -> bool:

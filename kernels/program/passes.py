@@ -22,12 +22,14 @@ class Passes:
     """Which passes are made.
 
     dead: launches are left out whose results nobody reads. repeated: so are elementwise ones that compute what is
-    there. fusion: elementwise launches become one loop where they can. sums: such a loop takes sums of rows as well.
+    there. constants: so are those on Python's numbers alone (jitgrad/compiler/constants.py). fusion: elementwise
+    launches become one loop where they can. sums: such a loop takes sums of rows as well.
     row_blocks: launches that work row by row are done on some rows at a time.
     """
 
     dead: bool = True
     repeated: bool = True
+    constants: bool = True
     fusion: bool = True
     sums: bool = True
     row_blocks: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,10 @@ class Program:
         self._run_rows = functions()[1]
         self._where, self._count = address_of(self.table), len(made.rows)
         short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
-        self.brief = short and not made.calls and not made.uses_blas
+        self.brief = short and not made.calls and not made.uses_blas and not made.timed
+        self._names = made.names
+        self._seconds = [0.0] * self._count if made.timed else []
+        self._runs = 0
 
     def beginning(self, slots: Sequence[int]) -> Beginning:
         """What starts a run with these slots bound; see `Beginning`."""
@@ -82,13 +86,32 @@ class Program:
     def run(self) -> None:
         """Do all launches; raises what a kernel or a check raises, with everything before it done."""
         first = 0
+        self._runs += 1
         for row, call, args, _ in self.calls:
             self._rows(first, row)
             call(*args)
             first = row
         self._rows(first, self._count)
 
+    def times(self) -> dict[str, float]:
+        """Seconds of a run, on average, of the rows that belong to launches of each name; Python's calls left out."""
+        found: dict[str, float] = {}
+        for name, seconds in zip(self._names, self._seconds, strict=False):
+            found[name] = found.get(name, 0.0) + seconds / max(1, self._runs)
+        return found
+
+    def _timed_rows(self, first: int, last: int) -> None:
+        for row in range(first, last):
+            start = time.perf_counter()
+            failed = self._run_rows(self._where, row, row + 1)
+            self._seconds[row] += time.perf_counter() - start
+            if failed >= 0:
+                self.fail(failed)
+
     def _rows(self, first: int, last: int) -> None:
+        if self._seconds:
+            self._timed_rows(first, last)
+            return
         failed = self._run_rows(self._where, first, last)
         if failed >= 0:
             self.fail(failed)

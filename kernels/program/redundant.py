@@ -9,6 +9,7 @@ import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.program.dependences import Access, Launch, accesses, address_of, extent
+from jitgrad.kernels.program.ranges import Ranges
 
 __all__ = ["without_dead", "without_repeated"]
 
@@ -18,17 +19,15 @@ Needed = Callable[[int, int], bool]
 def without_dead(launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed) -> list[Launch]:
     """The launches that write what a later one reads, or what is ``needed(low, high)`` after them; and checks."""
     live: list[Launch] = []
-    read: list[Access] = []
+    read = Ranges()
     for launch, found in zip(reversed(launches), reversed(every), strict=True):
         writes = [a for a in found if a.writes]
-        if launch.checks or not writes or any(_overlaps(a, read) or needed(a.low, a.high) for a in writes):
+        if launch.checks or not writes or any(read.meets(a.low, a.high) or needed(a.low, a.high) for a in writes):
             live.append(launch)
-            read += [a for a in found if a.reads]
+            for access in found:
+                if access.reads:
+                    read.add(access.low, access.high)
     return live[::-1]
-
-
-def _overlaps(one: Access, others: Sequence[Access]) -> bool:
-    return any(one.low < other.high and other.low < one.high for other in others)
 
 
 def without_repeated(launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed) -> list[Launch]:

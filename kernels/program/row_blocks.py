@@ -222,7 +222,7 @@ def _row_count(launch: Launch) -> int | None:
 def _size(launch: Launch) -> int | None:
     """The number of elements of a launch that visits contiguous memory in order."""
     kernel, args = launch.kernel, launch.args
-    if isinstance(kernel, FusedKernel) and not kernel.loop.summed:
+    if isinstance(kernel, FusedKernel) and not kernel.loop.by_rows:
         return args[0].size
     if isinstance(kernel, ElementwiseKernel) and not isinstance(kernel, StridedKernel):
         return args[kernel.writes[0]].size or None

@@ -15,13 +15,14 @@ special functions among them have bodies for float64 alone: rows that call them 
 """
 
 from jitgrad.kernels.words import (
-    arc, basic, error_function, exponential, gamma, logarithm, logic, power, trig,
+    arc, basic, error_function, exponential, gamma, gaussian, logarithm, logic, power, trig,
 )  # fmt: skip
 from jitgrad.kernels.words.arc import *
 from jitgrad.kernels.words.basic import *
 from jitgrad.kernels.words.error_function import *
 from jitgrad.kernels.words.exponential import *
 from jitgrad.kernels.words.gamma import *
+from jitgrad.kernels.words.gaussian import *
 from jitgrad.kernels.words.logarithm import *
 from jitgrad.kernels.words.logic import *
 from jitgrad.kernels.words.power import *
@@ -40,5 +41,6 @@ __all__ = [
     *power.__all__,
     *error_function.__all__,
     *gamma.__all__,
+    *gaussian.__all__,
     *trig.__all__,
 ]

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from jitgrad.kernels import compiler
+from jitgrad.kernels import compiler, machine_words
 from jitgrad.kernels.machine_words import compiled_words
 
 
@@ -48,3 +48,26 @@ def test_a_folder_that_can_not_be_written(monkeypatch, tmp_path):
     blocked.write_text("no folder")
     monkeypatch.setenv("JITGRAD_CACHE_DIR", str(blocked))
     assert value("homeless") == 41
+
+
+NUMBER = 3
+
+
+def numbered(word):
+    return NUMBER * word
+
+
+def test_found_by_code_and_by_numbers_that_it_names(folder, monkeypatch):
+    def found(function):
+        address = compiled_words("one", [function])[function.__name__]
+        return ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_ssize_t)(address)(20)
+
+    assert (found(doubled), found(numbered)) == (41, 60)
+    monkeypatch.setitem(globals(), "NUMBER", 4)
+    assert found(numbered) == 80
+
+
+def test_what_is_on_disk_is_not_translated(folder, monkeypatch):
+    assert value("kept") == 41
+    monkeypatch.setattr(machine_words, "_Function", lambda *given: pytest.fail("translated again"))
+    assert value("kept") == 41

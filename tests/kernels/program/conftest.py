@@ -92,6 +92,7 @@ def any_size(monkeypatch):
     """Launches of any size are put together."""
     monkeypatch.setattr(fusion, "FUSED_SIZE", 0)
     monkeypatch.setattr(fusion, "_ROW_SIZE", 1)
+    monkeypatch.setattr(fusion, "_BROADCAST_SIZE", 1)
     monkeypatch.setattr(row_blocks, "BLOCKED_BYTES", 0)
     monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 64)
 

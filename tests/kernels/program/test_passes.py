@@ -173,3 +173,67 @@ def test_one_number_that_a_loop_of_one_element_computes(in_python, recorded, che
         a = x.exp()
         b = y * 2 - a  # a has no dims, and is read once
     assert len(check(launches, [], [a._data, b._data])) == 1
+
+
+@pytest.mark.parametrize("shape", [(6, 10), (3, 700), (1030, 3)])
+def test_rows_columns_and_numbers_among_matrices(shape, in_python, recorded, check):
+    rows, width = shape
+    x, y = torch.rand(shape), torch.rand(shape)
+    row, column, number = torch.rand(width), torch.rand(rows, 1), torch.rand(1, 1)
+    with recorded() as launches:
+        a = torch.tanh(x * row + column)
+        b = (a - y) * number / column + row
+        c = (b * b).sum(1)
+        d = x * 2 + b
+    made = check(launches, [], [b._data, c._data, d._data])
+    assert [isinstance(m.kernel, FusedKernel) for m in made] == [True]
+    made = check(launches, [], [d._data], Passes(sums=False))
+    assert [isinstance(m.kernel, FusedKernel) for m in made] == [True]
+
+
+def test_rows_that_the_group_changes(in_python, recorded, check):
+    x, row = torch.rand(6, 6), torch.rand(6)
+    before = [(x._data, x._data.copy()), (row._data, row._data.copy())]
+    with recorded() as launches:
+        a = x * row
+        row.mul_(2)
+        b = a * row + 1
+        x[2].add_(b[1])
+        c = b * x[2]
+        y = c * c
+    check(launches, before, [x._data, row._data, a._data, b._data, c._data, y._data])
+
+
+def test_matrices_of_different_widths_meet_apart(in_python, recorded, check):
+    x, row, longer = torch.rand(12, 10), torch.rand(10), torch.rand(20)
+    with recorded() as launches:
+        a = x * row + 1
+        b = (a.view(6, 20) * longer).sqrt()
+        c = (b.view(12, 10) - row) * 2
+    made = check(launches, [], [c._data])
+    assert len(made) == 3
+
+
+def test_bias_and_activation_are_one_loop(one_thread, recorded, check):
+    layer, x = torch.nn.Linear(64, 260), torch.rand(80, 64)
+    with recorded() as launches:
+        y = torch.nn.functional.gelu(layer(x)) * 2
+    made = check(launches, [], [y._data])
+    assert [sorted(m.kernel.of) for m in made if isinstance(m.kernel, FusedKernel)] == [
+        ["add_row", "gelu_forward", "mul_forward"]
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_broadcasts_on_threads(threads, dtype, one_thread, recorded, check):
+    torch.set_num_threads(threads)
+    dtype = getattr(torch, dtype)
+    x, row, column = (torch.rand(s, dtype=dtype, requires_grad=True) for s in ((701, 300), (300,), (701, 1)))
+    with recorded() as launches:
+        y = torch.sigmoid(x * row + column) * x
+        y.sum().backward()
+    kept = [t._data for t in (y, x.grad, row.grad, column.grad)]
+    for compiled in (False, True):
+        made = check(launches, [], kept, compiled=compiled)
+        assert any(isinstance(m.kernel, FusedKernel) and m.kernel.loop.rows for m in made)
