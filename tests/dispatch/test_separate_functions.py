@@ -1,4 +1,4 @@
-"""Methods, functions and their aliases are objects of their own, as in PyTorch: tables of overrides have them as keys."""
+"""Methods, functions and their aliases are objects of their own, as in PyTorch: keys of libraries' tables."""
 
 import inspect
 import pickle
