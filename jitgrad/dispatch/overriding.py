@@ -124,7 +124,8 @@ _TOLD = {
 # Operators of two operands, and those that Python asks the other one for.
 _BINARY = {
     f"__{prefix}{op}__"
-    for op in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"]
+    for op in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
+    + ["and", "or", "xor", "lshift", "rshift"]
     for prefix in ("", "r", "i")
 } | {f"__{op}__" for op in ["eq", "ne", "lt", "le", "gt", "ge"]}
 
