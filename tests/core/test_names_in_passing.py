@@ -150,6 +150,7 @@ def test_types_of_cuda_tensors():
     assert isinstance(x, torch.FloatTensor) and not isinstance(x, torch.cuda.FloatTensor)
     assert repr(torch.cuda.ByteTensor) == "<class 'torch.cuda.ByteTensor'>"
     assert torch.cuda.HalfTensor.dtype is torch.half
+    assert torch.ones(2, dtype=torch.int64).type(torch.Tensor).dtype is torch.float32
     if not torch.cuda.is_available():
         with pytest.raises(TypeError, match="type torch.cuda.LongTensor not available. Torch not compiled with CUDA"):
             torch.cuda.LongTensor(2)

@@ -391,6 +391,8 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
         return self.to(dtype.dtype)
     if not isinstance(dtype, (dtypes.dtype, str, type)):
         raise TypeError("dtype must be a type, str, or dtype object")
+    if dtype is Tensor:  # an alias of the default type
+        return self.to(dtypes.get_default_dtype())
     for wanted in dtypes.all_dtypes():
         if dtype is wanted or dtype == f"torch.{scalar_type(wanted)}Tensor":
             return self.to(wanted)
