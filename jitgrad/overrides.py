@@ -217,7 +217,7 @@ def _names() -> dict[str, Any]:
     for name, thing in vars(Tensor).items():
         if isinstance(thing, property):
             found[f"torch.Tensor.{name}.__get__"] = thing.__get__
-        elif inspect.isfunction(thing) and (name[0] != "_" or name in _OPERATORS) and name != "backward_of":
+        elif inspect.isfunction(thing) and (name[0] != "_" or name in _OPERATORS):
             found[f"torch.Tensor.{name}"] = thing
     return found
 

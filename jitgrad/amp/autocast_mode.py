@@ -141,7 +141,7 @@ def _cast_call(op: OpFunction, call: Callable[..., Any], args: Any, kwargs: Any)
     """The observer: an op's call, with its arguments cast as the lists say."""
     if _state.inside or not _state.enabled["cpu"]:
         return call(*args, **kwargs)
-    name, dtype = op.function.__name__, None
+    name, dtype = op.name, None
     if op.in_place or kwargs.get("out") is not None:
         pass  # neither these nor what they are made of
     elif name in LOW:

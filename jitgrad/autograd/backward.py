@@ -12,9 +12,10 @@ from typing import Any
 from jitgrad.autograd.gradient_edge import GradientEdge
 from jitgrad.core.grad_mode import state
 from jitgrad.core.node import Edge, Node, edge_of, edge_to
-from jitgrad.core.tensor import Tensor, method
+from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost_wrapped
+from jitgrad.dispatch.registry import set_method
 from jitgrad.engine import engine
 from jitgrad.ops.creation.constants import empty, ones_like, zeros_like
 from jitgrad.transforms.gradients import gradients as gradients_of
@@ -256,7 +257,6 @@ def _batch_size(outs: Sequence[Any], grads: Sequence[Any]) -> int:
     return int(sizes[0])
 
 
-@method
 def backward_of(
     self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
     inputs: Any = None,
@@ -268,4 +268,4 @@ def backward_of(
     backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.backward = backward_of  # type: ignore[method-assign]
+set_method("backward", backward_of)

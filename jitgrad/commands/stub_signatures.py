@@ -14,6 +14,7 @@ from jitgrad.commands.stub_parameters import FORMS, INTERNAL, RETURNS
 from jitgrad.core import return_types
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
+from jitgrad.dispatch.op_calls import original
 from jitgrad.dispatch.parameter_types import PUBLIC_NAMES, parameter_type
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 from jitgrad.dispatch.structured import Structured
@@ -26,6 +27,7 @@ _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
 
 def signatures(name: str, function: Callable[..., Any], owner: str = "") -> list[Signature]:
     """The forms in which a function, or a method of ``owner``, can be called: overloads where there are several."""
+    function = original(function)
     plain = _of_declaration(name, function) or _of_function(name, function)
     result = plain.return_annotation
     returned = RETURNS.get(name, "Any" if result is Signature.empty else str(result))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, SupportsIndex, overload
 
@@ -24,9 +24,20 @@ __all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple of ints, printed as ``torch.Size([2, 3])``."""
+    """A shape: a tuple of ints, printed as ``torch.Size([2, 3])``. TypeError for items that are none.
+
+    Items may be what has an ``__index__``, as tensors of one integer do.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        """The shape of these sizes."""
+        made = tuple.__new__(cls, sizes)
+        for size in made:
+            if size.__class__ is not int and not isinstance(size, np.integer):
+                return tuple.__new__(cls, [_as_size(place, size) for place, size in enumerate(made)])
+        return made
 
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
@@ -46,7 +57,25 @@ class Size(tuple[int, ...]):
         return Size(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> Size:
-        return Size(tuple(self) + tuple(other))
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+
+def _as_size(place: int, size: Any) -> int:
+    try:
+        return operator.index(size)
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(size).__name__
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from None
 
 
 class Layout:

@@ -371,11 +371,6 @@ class Tensor:
         create_graph: builtins.bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
     ) -> None:
         """Add the gradients of this tensor to ``.grad`` of the leaves it depends on."""
-    def backward_of(
-        self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None,
-        create_graph: builtins.bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
-    ) -> None:
-        """Add the gradients of this tensor to ``.grad`` of the leaves it depends on."""
     def baddbmm(
         self, batch1: Tensor, batch2: Tensor, beta: _Number = 1, alpha: _Number = 1, *, out: Tensor | None = None,
     ) -> Tensor:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.core import device as devices
+from jitgrad.core import dtypes
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.storage import register_allocator, register_array_type
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.ops.creation.device_copy import ToDevice, Transfer
+from jitgrad.ops.creation.from_data import LegacyType
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
@@ -27,6 +30,25 @@ explain_missing_names(__name__, {"amp": "jitgrad.cuda.amp"})
 
 _NO_CUDA = "Torch not compiled with CUDA enabled"
 _opened: dict[int, devices.device] = {}
+
+
+class _CudaType(LegacyType):
+    """Metaclass of ``cuda.FloatTensor`` and its kin. TypeError for calls where there is no CUDA."""
+
+    place = "cuda"
+
+    def __call__(cls, *args: Any) -> Any:
+        if not is_available():
+            raise TypeError(f"type torch.cuda.{cls.__name__} not available. {_NO_CUDA}.")
+        return super().__call__(*args).to("cuda")
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.cuda.{cls.__name__}'>"
+
+
+for _dtype in (t for t in dtypes.all_dtypes() if not t.is_complex):
+    _title = f"{scalar_type(_dtype)}Tensor"
+    globals()[_title] = _CudaType(_title, (), {"dtype": _dtype, "__doc__": f"A tensor of {_dtype.name} on a GPU."})
 
 
 def is_available() -> bool:

@@ -82,7 +82,7 @@ class ElementwiseOp:
                 key.append(operand._layout)
                 tensors.append(operand)
             else:
-                if operand.__class__ not in NUMBERS and self._overridden(operands):
+                if operand.__class__ not in NUMBERS and self.overridden(operands):
                     return (self.inplace if inplace else self.function)(*operands)
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
@@ -108,7 +108,8 @@ class ElementwiseOp:
         scalars = tuple([cast_number(plan.dtype, v) for _, v in runtime])
         return self._run(plan, tensors, operands, scalars, inplace)
 
-    def _overridden(self, operands: tuple[Any, ...]) -> bool:
+    def overridden(self, operands: tuple[Any, ...]) -> bool:
+        """Whether the call is to be made again, since an operand turns out to take over ops (see overriding.py)."""
         error = TypeError(f"{self.op.name}(): an operand is no tensor")
         if retried(error, operands, {}, above=2):
             return True

@@ -28,7 +28,7 @@ from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.overriding import is_overriding
-from jitgrad.dispatch.registry import OPS, place_in, public, published
+from jitgrad.dispatch.registry import OPS, place_in, public, published, set_method
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 
@@ -52,11 +52,11 @@ def _publish(op: type[Elementwise]) -> None:
     for name in (op.name, *op.aliases) if op.public else ():
         public(function, name, module=module)
         if op.in_place and not module:
-            setattr(Tensor, f"{name}_", operation.inplace)
+            set_method(f"{name}_", operation.inplace, shared=False)
     for name in op.operators:
-        operator = function if len(op.inputs) == 1 else _binary(operation, operator=True)
+        operator = function if len(op.inputs) == 1 else _binary(operation, name)
         register(operator, operation, own=True)
-        setattr(Tensor, name, operator)
+        set_method(name, operator)
 
 
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
@@ -142,7 +142,8 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
     return unary
 
 
-def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., Tensor]:
+def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tensor]:
+    """The fast path of ops of two tensors, or of one and a number. operator: the name of the operator to be."""
     plans: dict[Any, ForwardPlan] = cache()
     get, op = plans.get, operation.op
     differentiable = bool(op.grads)
@@ -154,7 +155,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
             if op.name == "eq" and isinstance(y, np.ndarray) and dtypes.has_dtype(y):
                 return operation(x, wrap(y, layout_of(y)))
             if is_overriding(y):
-                return operation(x, y)
+                return getattr(x, operator)(y) if operation.overridden((x, y)) else operation(x, y)
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.

@@ -25,7 +25,7 @@ from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
     "NOT_OVERRIDDEN", "PLAIN", "Observer", "OpFunction", "add_observer", "is_own", "observed", "op_function",
-    "operation_behind", "register", "remove_observer", "set_code", "set_interceptor",
+    "operation_behind", "original", "register", "remove_observer", "separate", "set_code", "set_interceptor",
 ]  # fmt: skip
 
 
@@ -35,13 +35,14 @@ class OpFunction:
     operation: the ElementwiseOp or Structured class whose own function this is or goes on to; None for a function
     composed of several ops. in_place: whether it writes to its first argument. own: whether it is the op's own
     function, not one that goes on to it. silent: whether only overrides see its calls, since observers see those of
-    the function that it goes on to. call: the function as it is while nobody observes.
+    the function that it goes on to. call: the function as it is while nobody observes. name: that of the function, or
+    of the one that it is separate from.
     """
 
-    __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain", "silent")
+    __slots__ = ("__weakref__", "call", "function", "in_place", "name", "operation", "own", "plain", "silent")
 
-    def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool, silent: bool):
-        self.function, self.silent = function, silent
+    def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool, silent: bool, name: str):
+        self.function, self.silent, self.name = function, silent, name or function.__name__
         self.operation, self.in_place, self.own = operation, in_place, own
         self.take_code(function.__code__)
 
@@ -101,7 +102,8 @@ _registered: list[weakref.ref[FunctionType]] = []  # weakly: a user's op may be 
 
 
 def register(
-    function: Any, operation: Any = None, in_place: bool = False, own: bool = False, silent: bool = False
+    function: Any, operation: Any = None, in_place: bool = False, own: bool = False, silent: bool = False,
+    name: str = "",
 ) -> None:  # fmt: skip
     """Let calls of ``function`` be observed; the first registration of a function counts.
 
@@ -109,14 +111,39 @@ def register(
     parameters mean.
     """
     if isinstance(function, FunctionType) and _note(function) is None:
-        vars(function)["_op_note"] = (id(function), operation, in_place, own, silent)
+        vars(function)["_op_note"] = (id(function), operation, in_place, own, silent, name)
         with _lock:
             _registered.append(weakref.ref(function))
             if _exchanged():  # an op declared inside of a profiler's block
                 _put(function, True)
 
 
-def _note(function: Any) -> tuple[int, Any, bool, bool, bool] | None:
+def separate(function: Any, name: str, home: str = "Tensor.") -> Any:
+    """Another function that does what ``function`` does, known as ``jitgrad.HOMENAME``; its calls are observed, too.
+
+    PyTorch's methods, functions and their aliases are objects of their own: a library's table of overrides has them as
+    keys. It costs calls nothing, for it is no function that calls the other, but one with the same code and closure.
+    """
+    noted = op_function(function)
+    code = noted.plain if noted is not None else function.__code__
+    other = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    other.__kwdefaults__, other.__doc__ = function.__kwdefaults__, function.__doc__
+    other.__module__, other.__qualname__ = "jitgrad", home + name
+    known, note = vars(function), _note(function)
+    vars(other).update(known, __wrapped__=function, _separated=())  # signatures are read from what is wrapped
+    known["_separated"] = (*known.get("_separated", ()), other)
+    if note is not None:
+        register(other, *note[1:5], name=note[5] or function.__name__)
+    return other
+
+
+def original(function: Any) -> Any:
+    """The function that this one is separate from, or itself."""
+    wrapped = getattr(function, "__wrapped__", None)
+    return wrapped if any(other is function for other in getattr(wrapped, "_separated", ())) else function
+
+
+def _note(function: Any) -> tuple[int, Any, bool, bool, bool, str] | None:
     """What ``register`` has noted on a function; None for a note that functools.wraps has copied from another one."""
     note = getattr(function, "_op_note", None)
     return note if note is not None and note[0] == id(function) else None
@@ -201,8 +228,10 @@ def _living() -> Iterator[FunctionType]:
 
 
 def set_code(function: Any, made: FunctionType) -> None:
-    """Give a function the code and defaults of ``made``, as its own code if it is observed."""
+    """Give a function, and those separate from it, the code and defaults of ``made``, as its own if it is observed."""
     with _lock:
+        for other in vars(function).get("_separated", ()):
+            set_code(other, made)
         function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         op = vars(function).get("_op_function")
         noted = op is not None and op.function is function

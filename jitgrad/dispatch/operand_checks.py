@@ -89,7 +89,7 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
     if other is target or other._counter is not counter_of(target):
         return False
     mine, theirs = target._layout, other._layout
-    if mine is theirs and address(target) == address(other):
+    if (mine is theirs or _order(mine) == _order(theirs)) and address(target) == address(other):
         return False  # the same elements in the same order: each is read before it is written
     if mine.device != "cpu":
         return True
@@ -101,6 +101,11 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
             "memory location. Please clone() the tensor before performing the operation."
         )
     return True
+
+
+def _order(layout: Layout) -> list[tuple[int, int]]:
+    """Sizes and strides of the dims that have several elements: strides of the others mean nothing."""
+    return [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
 
 
 def has_internal_overlap(layout: Layout) -> bool:

@@ -26,11 +26,11 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.layout import Size
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_calls import NOT_OVERRIDDEN, PLAIN, OpFunction, op_function, register, set_interceptor
+from jitgrad.dispatch.op_calls import NOT_OVERRIDDEN, PLAIN, OpFunction, register, set_interceptor
 
 __all__ = [
-    "DISABLED", "activate", "ask_all", "is_active", "is_overriding", "overloaded_in", "retried",
-    "separate_methods", "set_functions", "without_modes",
+    "DISABLED", "activate", "ask_all", "is_active", "is_overriding", "overloaded_in", "register_methods", "retried",
+    "set_functions", "without_modes",
 ]  # fmt: skip
 
 
@@ -89,13 +89,45 @@ def _overridden(op: OpFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return NOT_OVERRIDDEN
     if not state.function_modes and not _any_overriding(args) and not (kwargs and _any_overriding([*kwargs.values()])):
         return NOT_OVERRIDDEN
-    if op.function.__name__ in _UNASKED and not state.function_modes:
+    name = op.function.__name__
+    if name in _UNASKED and not state.function_modes:
         return NOT_OVERRIDDEN
-    return _ask(op.function, args, kwargs)
+    try:
+        return _ask(_told(op.function), args, kwargs)
+    except _Unhandled:
+        if name in _BINARY:
+            return NotImplemented
+        raise
+
+
+def _told(function: Any) -> Any:
+    """What is told to have been called: an operator's method, or the function that has gone on to an op's own."""
+    name = function.__name__
+    if name in _TOLD:
+        return vars(Tensor)[_TOLD[name]]
+    public = _functions.get(name)
+    return public if getattr(public, "__wrapped__", None) is function else function
 
 
 # To which a tensor is an object like others; and iteration, whose steps ask.
-_UNASKED = {"as_tensor", "asarray", "is_tensor", "tensor", "_iterate"}
+_UNASKED = {"as_tensor", "asarray", "is_tensor", "tensor", "__iter__"}
+
+# What operators are told to be where PyTorch has them as another method; of others ``func`` is the operator itself.
+_TOLD = {
+    **{f"__{op}__": op for op in ["add", "sub", "mul", "ne", "lt", "le", "gt", "ge", "neg", "abs", "matmul"]},
+    **{f"__i{op}__": f"{op}_" for op in ["add", "sub", "mul"]},
+    "__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
+    "__imod__": "remainder_", "__ifloordiv__": "floor_divide_", "__pos__": "positive", "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__rtruediv__": "__rdiv__", "__rmatmul__": "__rmatmul__",
+}  # fmt: skip
+
+# Operators of two operands, and those that Python asks the other one for.
+_BINARY = {
+    f"__{prefix}{op}__"
+    for op in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
+    + ["and", "or", "xor", "lshift", "rshift"]
+    for prefix in ("", "r", "i")
+} | {f"__{op}__" for op in ["eq", "ne", "lt", "le", "gt", "ge"]}
 
 
 def _ask(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -174,10 +206,11 @@ def activate() -> None:
         set_interceptor(_overridden)
         for name, plain in list(vars(Tensor).items()):
             if isinstance(plain, property):
-                setattr(Tensor, name, _asking_property(name, plain))
+                _let_ask(name, plain)
+                setattr(Tensor, name, plain)  # whoever has cached what it calls asks again
         parameter = import_module("jitgrad.nn.parameter")
         PLAIN.update({parameter.Parameter, parameter.Buffer})
-        separate_methods()
+        register_methods()
 
 
 def is_active() -> bool:
@@ -228,10 +261,11 @@ def _asking(name: str, descriptor: str, plain: Callable[..., Any] | None) -> Any
     return asking
 
 
-def _asking_property(name: str, plain: property) -> property:
+def _let_ask(name: str, plain: property) -> None:
+    """Make a property ask that stays the same object: its ``__get__`` may be a key in a library's table."""
     accessors = {"__get__": plain.fget, "__set__": plain.fset, "__delete__": plain.fdel}
     get, put, delete = [_asking(name, descriptor, own) for descriptor, own in accessors.items()]
-    return property(get, put, delete, plain.__doc__)
+    plain.__init__(get, put, delete, plain.__doc__)  # type: ignore[misc]
 
 
 _functions: dict[str, Any] = {}
@@ -255,74 +289,13 @@ def _register_functions() -> None:
                 register(function, silent=True)
 
 
-# What operators are told to be where PyTorch has them as another method; of others ``func`` is the operator itself.
-_TOLD = {
-    **{f"__{op}__": op for op in ["add", "sub", "mul", "ne", "lt", "le", "gt", "ge", "neg", "abs", "matmul"]},
-    **{f"__i{op}__": f"{op}_" for op in ["add", "sub", "mul"]},
-    "__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
-    "__imod__": "remainder_", "__ifloordiv__": "floor_divide_", "__pos__": "positive", "__rand__": "bitwise_and",
-    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__rtruediv__": "__rdiv__", "__rmatmul__": "__rmatmul__",
-}  # fmt: skip
-
-# Operators; of ``__rshift__`` ``lstrip`` leaves ``shift``.
-_BINARY = {"add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "shift",
-           "eq", "ne", "lt", "le", "gt", "ge"}  # fmt: skip
-
-
-def separate_methods() -> None:
-    """Give methods an object of their own where it is that of a function, or of another method: ``func`` tells which.
-
-    Called again when a module has published more of them.
-    """
+def register_methods() -> None:
+    """Let methods ask that are no ops, such as ``detach``; called again when a module has published more of them."""
     _register_functions()
-    shared = set(map(id, _functions.values()))
-    for name, function in list(vars(Tensor).items()):
-        if not isinstance(function, FunctionType) or (name[0] == "_" and name[-1] != "_") or name in _SILENT:
-            continue
-        if "told" in vars(function):
-            continue
-        if name[0] != "_" or name in _ASKING:
-            register(function, silent=True)  # methods that are no ops, such as ``detach``
-        step = _registered_behind(function)
-        if step is not None and (id(function) in shared or function.__name__ != name or name in _TOLD):
-            setattr(Tensor, name, _method_form(name, function, step))
+    for name, function in vars(Tensor).items():
+        if isinstance(function, FunctionType) and (name[0] != "_" or name in _ASKING) and name not in _SILENT:
+            register(function, silent=True)
 
 
-_SILENT = {"__new__", "__init__", "__hash__", "__iter__", "backward_of"}
+_SILENT = {"__new__", "__init__", "__hash__", "__iter__"}
 
-
-def _registered_behind(function: Any) -> Any:
-    """The registered function that ``function`` is, or goes on to; None if there is none."""
-    while function is not None and op_function(function) is None:
-        function = getattr(function, "__wrapped__", None)
-    return function
-
-
-def _method_form(name: str, function: Any, step: Any) -> Any:
-    """A method that asks for overrides by its own name and then goes on behind the question of the function."""
-    op: Any = op_function(step)
-    proceed = op.proceed if step is function else function
-
-    def method(*args: Any, **kwargs: Any) -> Any:
-        asked = bool(kwargs or state.function_modes)
-        for x in args:
-            if x.__class__ not in PLAIN:
-                asked = True
-                break
-        if not asked or (state.overrides and (state.overrides == 2 or not state.function_modes)) or not (
-            state.function_modes or _any_overriding(args) or (kwargs and _any_overriding([*kwargs.values()]))
-        ):  # fmt: skip
-            return proceed(*args, **kwargs)
-        try:
-            return _ask(vars(Tensor)[told], args, kwargs)
-        except _Unhandled:
-            if operator:
-                return NotImplemented
-            raise
-
-    operator = name.strip("_").lstrip("ri") in _BINARY or name.strip("_") in _BINARY
-    told = _TOLD.get(name, name)
-    method.__name__, method.__doc__, method.__module__ = name, function.__doc__, "jitgrad"
-    method.__qualname__ = f"Tensor.{name}"
-    vars(method).update(__wrapped__=function, told=told)
-    return method

@@ -10,20 +10,22 @@ import functools
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from types import FunctionType
 from typing import Any, TypeVar
 
 from jitgrad.core.missing_names import missing_name
 from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_calls import is_own, operation_behind, register
+from jitgrad.dispatch.op_calls import is_own, operation_behind, register, separate
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.overriding import is_active, retried, separate_methods, set_functions
+from jitgrad.dispatch.overriding import is_active, register_methods, retried, set_functions
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = [
     "FUNCTIONS", "LATER", "LATER_METHODS", "OPS", "explaining_form", "fast_method", "method", "module_names",
     "named_in", "numpy_names", "place_in", "public", "publish_later", "publish_rest", "published",
+    "set_method",
 ]  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
@@ -93,7 +95,7 @@ def _import_late(module: str) -> None:
             setattr(Tensor, name, _MethodOnFirstUse(name))
         raise
     if is_active():
-        separate_methods()
+        register_methods()
 
 
 set_functions(FUNCTIONS)
@@ -120,11 +122,20 @@ def public(
     if function_too:
         place = place_in(module, name)
         _check_free(place, published(place), function)
-        FUNCTIONS[place] = named_in(f"jitgrad.{module}".rstrip("."), form, place.rpartition(".")[2])
+        title = place.rpartition(".")[2]
+        alias = separate(form, title) if FUNCTIONS.get(form.__qualname__) is form else form
+        FUNCTIONS[place] = named_in(f"jitgrad.{module}".rstrip("."), alias, title)
     if method_too:
         _check_free(name, getattr(Tensor, name, None) if name in vars(Tensor) else None, function)
-        setattr(Tensor, name, function if fast else form)
+        set_method(name, function if fast else form, shared=function_too)
     return function
+
+
+def set_method(name: str, function: Any, shared: bool = True) -> None:
+    """Make ``function`` the method ``Tensor.NAME``, an object of its own if the function has another use or name."""
+    if isinstance(function, FunctionType) and (shared or function.__name__ != name):
+        function = separate(function, name)
+    setattr(Tensor, name, function)
 
 
 def place_in(module: str, name: str) -> str:

@@ -31,10 +31,10 @@ _titles: weakref.WeakKeyDictionary[OpFunction, str] = weakref.WeakKeyDictionary(
 _OPERATORS = {"__getitem__": "index", "__setitem__": "index_put_", "__matmul__": "matmul", "power": "pow"}
 
 
-def _name(function: Any) -> str:
+def _name(op: OpFunction) -> str:
     """The name of an op's function in traces, empty for what is no op."""
-    name = _OPERATORS.get(function.__name__, function.__name__)
-    written_in = function.__globals__["__name__"]  # not ``__module__``, which says where users find the function
+    name = _OPERATORS.get(op.name, op.name)
+    written_in = op.function.__globals__["__name__"]  # not ``__module__``, which says where users find the function
     if not written_in.startswith(("jitgrad.ops.", "jitgrad.dispatch.")) or name in _QUESTIONS:
         return ""
     return "" if name.startswith(("_", "<", "is_")) else name
@@ -42,7 +42,7 @@ def _name(function: Any) -> str:
 
 def _title(op: OpFunction) -> str:
     """What an op is called in traces, empty for what is none."""
-    title = getattr(op.operation, "op", op.operation).name + "_" * op.in_place if op.own else _name(op.function)
+    title = getattr(op.operation, "op", op.operation).name + "_" * op.in_place if op.own else _name(op)
     return title and f"aten::{title}"
 
 

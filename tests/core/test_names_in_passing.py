@@ -143,3 +143,14 @@ def test_hooks_that_are_not_saved():
     x.register_hook(lambda g: g)
     with pytest.warns(UserWarning, match="will not be serialized"):
         warn_if_has_hooks(x)
+
+
+def test_types_of_cuda_tensors():
+    x = torch.ones(2)
+    assert isinstance(x, torch.FloatTensor) and not isinstance(x, torch.cuda.FloatTensor)
+    assert repr(torch.cuda.ByteTensor) == "<class 'torch.cuda.ByteTensor'>"
+    assert torch.cuda.HalfTensor.dtype is torch.half
+    assert torch.ones(2, dtype=torch.int64).type(torch.Tensor).dtype is torch.float32
+    if not torch.cuda.is_available():
+        with pytest.raises(TypeError, match="type torch.cuda.LongTensor not available. Torch not compiled with CUDA"):
+            torch.cuda.LongTensor(2)

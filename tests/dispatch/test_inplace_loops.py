@@ -81,3 +81,14 @@ def test_the_text_has_one_name_for_target_and_result():
         for inplace in (False, True)
     ]
     assert ["x_array[i] = " in text for text in texts] == [False, True]
+
+
+def test_strides_of_single_elements_mean_nothing():
+    mask = torch.zeros(1)
+    mask[::2] += 1  # reads and writes views whose strides differ
+    rows = torch.zeros(1, 3)
+    rows[::2].copy_(rows[:1] + 1)
+    rows.as_strided((1, 3), (7, 1)).copy_(rows)
+    assert mask.tolist() == [1] and rows.tolist() == [[1, 1, 1]]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        rows.view(3)[1:].copy_(rows.view(3)[:2])

@@ -22,7 +22,7 @@ from jitgrad.core.tensor import Tensor, address
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.strides import storage_of
 from jitgrad.kernels.lazy_array import has_bits
@@ -301,7 +301,8 @@ def is_pinned(self: Tensor) -> bool:
 for _function in (numel, is_floating_point, is_complex, is_signed):
     public(_function)
 public(is_tensor, method_too=False)
-Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[method-assign, assignment]
+set_method("nelement", numel)
+set_method("ndimension", dim)
 _PROPERTIES = {
     "nbytes": (lambda self: self._layout.numel * self._layout.dtype.itemsize, "Bytes of all elements."),
     "itemsize": (element_size, "Bytes an element."),
@@ -388,13 +389,15 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
         return self.to(dtype.dtype)
     if not isinstance(dtype, (dtypes.dtype, str, type)):
         raise TypeError("dtype must be a type, str, or dtype object")
+    if dtype is Tensor:  # an alias of the default type
+        return self.to(dtypes.get_default_dtype())
     for wanted in dtypes.all_dtypes():
         if dtype is wanted or dtype == f"torch.{scalar_type(wanted)}Tensor":
             return self.to(wanted)
     raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
 
 
-Tensor.type = tensor_type  # type: ignore[method-assign]
+set_method("type", tensor_type)
 
 @method
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:

@@ -352,9 +352,10 @@ class LegacyType(type):
     """Metaclass of ``FloatTensor`` and its kin: names of dtypes that can be called."""
 
     dtype: dtypes.dtype
+    place = "cpu"  # the type of device
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.device.type == cls.place
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         return _legacy(cls.dtype, args, device)

@@ -17,7 +17,7 @@ from jitgrad.dispatch.op_calls import observed
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.overriding import is_overriding
-from jitgrad.dispatch.registry import fast_method, public
+from jitgrad.dispatch.registry import fast_method, public, set_method
 from jitgrad.dispatch.sizes import as_ints, is_int
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
@@ -147,7 +147,7 @@ def _operator(self: Tensor, other: Any) -> Any:
     return matmul(self, other) if isinstance(other, Tensor) or is_overriding(other) else NotImplemented
 
 
-Tensor.__matmul__ = _operator  # type: ignore[method-assign]
+set_method("__matmul__", _operator)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.parameter_types import mark_explaining
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import int_argument, number_argument
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import check, launch
@@ -407,4 +407,5 @@ method(_divided_by, "__rtruediv__")
 method(_divided_by, "__rdiv__")
 method(div, "__div__")
 method(div_, "__idiv__")
-Tensor.__invert__, Tensor.__pos__ = _invert, positive  # type: ignore[method-assign]
+set_method("__invert__", _invert)
+set_method("__pos__", positive)

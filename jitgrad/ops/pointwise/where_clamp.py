@@ -21,7 +21,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import check_out, into_out
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import is_real
 from jitgrad.ops.creation.constants import ones_like
 from jitgrad.ops.pointwise.arithmetic import apply, older_order, published
@@ -76,7 +76,7 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, self, other)
 
 
-Tensor.where = _where  # type: ignore[method-assign]
+set_method("where", _where)
 
 _ALWAYS = wrap(np.array(True), intern(np.dtype(np.bool_), ()))
 
