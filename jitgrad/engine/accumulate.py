@@ -1,6 +1,7 @@
 """Sums and copies of gradients: a new sum, a sum into an owned tensor, what becomes a leaf's ``.grad``.
 
 A gradient is owned if nobody else holds the tensor or its memory, so that it may be written to or become ``.grad``.
+A leaf's ``.grad`` has no conjugate bit, unlike PyTorch's, whose optimizers and ``clip_grad_norm_`` refuse one that has.
 """
 
 from __future__ import annotations
