@@ -143,6 +143,42 @@ class _stirling_tail:
         return p, pl
 
 
+@word(internal=True)
+class _by_zero:
+    """One of four numbers, by which zero of lgamma is next to x: -2.457, -2.748, -3.144 or -3.955."""
+
+    def float64(x, a, b, c, d):
+        return a if x > -2.6 else (b if x > -3.0 else (c if x > -3.5 else d))
+
+
+@word(internal=True)
+class _lgamma_by_zero:
+    """(near, y): y is lgamma(x) where x is near one of the four zeros, by a polynomial in the distance t from it.
+
+    Near means within a tenth or a fourteenth of the distance between zero and pole. The zeros are given to twice the
+    digits.
+    """
+
+    def float64(x):
+        zero = _by_zero(x, -2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598)
+        low = _by_zero(x, -3.707561081551327e-17, 9.055340329338315e-17, -2.181817985233171e-16, -1.999428391746348e-17)
+        t = (x - zero) - low
+        p = _by_zero(x, 1159.0316951427687, 1284285.7294003647, 1099935472.837411, 1324860896717001.8)
+        p = p * t + _by_zero(x, 436.7225943263232, -353386.6060704413, 172257939.44032088, -64602412070024.68)
+        p = p * t + _by_zero(x, 296.36892154357315, 95593.89334769564, 26853820.980984345, 3135753938388.805)
+        p = p * t + _by_zero(x, 100.62085231170606, -26798.17834649482, 4284113.978005328, -155762663281.6318)
+        p = p * t + _by_zero(x, 82.22923010111957, 7610.405782853942, 692049.6953450772, 7834399237.178409)
+        p = p * t + _by_zero(x, 24.03885267345704, -2193.114894420487, 113559.67862416933, -400277048.89895725)
+        p = p * t + _by_zero(x, 24.824942085977664, 646.9059985481224, 19023.061982060855, 20877114.723984033)
+        p = p * t + _by_zero(x, 5.800414552084592, -194.76615498701517, 3277.1937851404423, -1119991.5015442467)
+        p = p * t + _by_zero(x, 8.72178258382178, 62.627282713577316, 588.8907422380221, 62588.081918768265)
+        p = p * t + _by_zero(x, 1.4112911430805803, -20.09513491685988, 112.2689862971792, -3730.6047156807185)
+        p = p * t + _by_zero(x, 4.858320951633996, 9.575189475709665, 25.831338372387957, 251.7146825868894)
+        p = p * t + _by_zero(x, 1.5156034480216571, -1.9143501856115988, 7.781884658131351, -20.725060845803707)
+        near = np.abs(t) < _by_zero(x, 0.0456, 0.0252, 0.0102, 0.0031)
+        return near, t * p
+
+
 @word(internal=True, rare=True)
 class lgamma_reflected:
     """lgamma(-a) for a > 0: log(pi q / |sin(pi a)|) - lgamma(b), with q the product from 1 + a to b - 1."""

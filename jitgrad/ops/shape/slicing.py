@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.errors import invalid_combination
 from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address, wrap
@@ -242,13 +241,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start._layout.ndim or start._layout.dtype.category != 1):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
-    try:
-        d = normalize_dim(dim, input._layout.ndim)
-        n, start, length = input._layout.shape[d], as_int(start), as_int(length)
-    except TypeError:  # which names no argument
-        raise invalid_combination(
-            "narrow", (dim, start, length), "(int dim, Tensor start, int length)", "(int dim, int start, int length)"
-        ) from None
+    d = normalize_dim(int_argument("narrow", "dim", 2, dim), input._layout.ndim)
+    n, start, length = input._layout.shape[d], as_int(start), int_argument("narrow", "length", 4, length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:

@@ -171,11 +171,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         if found is not None:
             return found[0](input, found[1])
     shape = input._layout.shape
-    try:
-        start, end = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
-    except TypeError:  # which names no argument
-        start = int_argument("flatten", "start_dim", 2, start_dim)
-        end = int_argument("flatten", "end_dim", 3, end_dim)
+    start = normalize_dim(int_argument("flatten", "start_dim", 2, start_dim), len(shape))
+    end = normalize_dim(int_argument("flatten", "end_dim", 3, end_dim), len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if start == end and shape:
