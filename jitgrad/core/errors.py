@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jitgrad.core.called_form import as_called
 from jitgrad.core.dtypes import dtype
 
 __all__ = [
@@ -93,13 +94,15 @@ def type_name(value: Any) -> str:
     return f"{kind.__module__}.{kind.__name__}"
 
 
-def must_be(op: str, argument: str, position: int | None, kind: str, value: Any) -> TypeError:
+def must_be(op: str, argument: str, position: int | None, kind: str, value: Any, but: str = "") -> TypeError:
     """An argument that is not of ``kind``, PyTorch's name of a type.
 
-    ``position`` counts from 1; None for an argument that was given by its name.
+    ``position`` counts from 1 and counts the tensor that a method is called of: whether the error does, the call tells
+    (see called_form.py). None for an argument that was given by its name. ``but``: the end, for what a sequence holds.
     """
+    op, position = as_called(op, position)
     place = "" if position is None else f" (position {position})"
-    return TypeError(f"{op}(): argument '{argument}'{place} must be {kind}, not {type_name(value)}")
+    return TypeError(f"{op}(): argument '{argument}'{place} must be {kind}, {but or f'not {type_name(value)}'}")
 
 
 def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeError:

@@ -233,7 +233,8 @@ class ElementwiseOp:
         kind = "Number" if name in op.scalars else "Tensor"
         if not op.public and op.name not in FUNCTIONS:
             return TypeError(f"must be {kind}, not {type_name(value)}")
-        return must_be(op.name, PUBLIC_NAMES.get(name, name), position + 1, kind, value)
+        label = f"tensor{position}" if name in op.inputs and "z" in op.inputs else PUBLIC_NAMES.get(name, name)
+        return must_be(op.name, label, position + 1, kind, value)
 
     def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], target: Layout | None) -> ForwardPlan:
         op = self.op

@@ -240,14 +240,14 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
 def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
     """TypeError, in PyTorch's words, for operands that an inplace method cannot take.
 
-    Called after the op has failed on them: PyTorch's messages for methods don't count the tensor itself.
+    Called after the op has failed on them.
     """
     most = len(op.inputs) + len(op.scalars) - 1
     if len(operands) > most:
         takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
         found = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
         raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {found}")
-    for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 1):
+    for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 2):
         refused = op.numbers is not None and named in op.inputs and named not in op.numbers
         if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
             title = "other" if named == "y" else named

@@ -67,7 +67,7 @@ TYPES = _by_name({
     "tensor_split.indices_or_sections": "Tensor | int | Sequence[int]",
     "tensors": "Sequence[Tensor]",
     "dtype": "_DType",
-    "view_as_dtype.dtype can_cast.from_ can_cast.to": "dtypes.dtype",
+    "view_as_dtype.dtype can_cast.from_ can_cast.to input_dtype": "dtypes.dtype",
     "device": "_Device",
     "generator": "Generator",
     "out": "Tensor",
@@ -139,12 +139,9 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def explain(
-    error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any, first: int = 1
-) -> None:  # fmt: skip
+def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
     """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
 
-    first: what the error calls the position of the first argument; 0 for methods, as PyTorch doesn't count the tensor.
     Of an argument in ``kwargs`` the error says no position.
     A TypeError that names this op stays as it is: it is the op's own, and may say more. So does a NotImplementedError,
     which speaks of a dtype.
@@ -159,7 +156,7 @@ def explain(
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:  # too many or too few arguments, which Python's own error says
         return
-    for position, parameter in enumerate(bound.signature.parameters.values(), first):
+    for position, parameter in enumerate(bound.signature.parameters.values(), 1):
         if parameter.name not in bound.arguments or parameter.kind in (
             Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
         ):  # fmt: skip
@@ -184,7 +181,7 @@ _OP_NAME = re.compile(r"(\w+)\(\)")
 PUBLIC_NAMES = {"self": "input", "x": "input", "y": "other"}  # PyTorch's names of what we call self, x and y
 
 
-def explained(function: F, name: str = "", first: int = 1) -> F:
+def explained(function: F, name: str = "") -> F:
     """``function``, whose errors name the argument that is of a wrong type (see ``explain``). Costs 0.1 us a call."""
     name = name or function.__name__
 
@@ -197,7 +194,7 @@ def explained(function: F, name: str = "", first: int = 1) -> F:
         except Exception as error:
             if retried(error, args, kwargs):
                 return function(*args, **kwargs)
-            explain(error, function, name, args, kwargs, first)
+            explain(error, function, name, args, kwargs)
             raise
         return form(*args, **kwargs)
 

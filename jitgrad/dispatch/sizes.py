@@ -13,8 +13,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
 
 __all__ = [
-    "as_flag", "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size",
-    "int_argument", "ints_argument", "is_int", "is_real", "number_argument", "size_argument",
+    "after_tensor", "as_flag", "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument",
+    "infer_size", "int_argument", "ints_argument", "is_int", "is_real", "number_argument", "size_argument",
 ]  # fmt: skip
 
 
@@ -46,25 +46,34 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size", named: Any =
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]
         if not isinstance(values, (tuple, list)):
-            raise must_be(op, name, 1, "tuple of ints", values)
+            raise must_be(op, name, after_tensor(op), "tuple of ints", values)
         return as_ints(op, values, name)
     if len(args) > 1 and not is_int(args[0]):  # PyTorch then reads a sequence and further arguments
         raise TypeError(f"{op}() takes 1 positional argument but {len(args)} were given")
     return as_ints(op, args, name)
 
 
-def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 1) -> tuple[int, ...]:
-    """The values as ints; TypeError, with its place, for one that is none. position: that of the argument, from 1."""
+def after_tensor(op: str) -> int:
+    """The position of an op's first argument that is no tensor."""
+    return 2 if hasattr(Tensor, op) else 1
+
+
+def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 0) -> tuple[int, ...]:
+    """The values as ints; TypeError, with its place, for one that is none.
+
+    position: that of the argument, from 1; by default it is the first, or follows the tensor.
+    """
     if _INTS.issuperset(map(type, values)):
         return tuple(values)
     for place, value in enumerate(values):
         if not is_int(value):
+            if not place:
+                found = f"but found element of type {type_name(value)} at pos 0"
+                raise must_be(op, name, position or after_tensor(op), "tuple of ints", value, found)
             raise TypeError(
                 f"{op}(): argument '{name}' failed to unpack the object at pos {place + 1} with error "
                 f'"type must be tuple of ints,but got {type_name(value)}"'
-                if place else f"{op}(): argument '{name}' (position {position}) must be tuple of ints, but found "
-                f"element of type {type_name(value)} at pos 0"
-            )  # fmt: skip
+            )
     return tuple([int(v) for v in values])
 
 

@@ -1,6 +1,7 @@
 """Sums and copies of gradients: a new sum, a sum into an owned tensor, what becomes a leaf's ``.grad``.
 
 A gradient is owned if nobody else holds the tensor or its memory, so that it may be written to or become ``.grad``.
+A leaf's ``.grad`` has no conjugate bit, unlike PyTorch's, whose optimizers and ``clip_grad_norm_`` refuse one that has.
 """
 
 from __future__ import annotations
@@ -132,10 +133,19 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
             return empty_like(leaf.detach()).copy_(grad)
     if of_leaf.contiguous or not is_dense(of_leaf):
         if of_grad.contiguous:
-            return grad if owned else own_copy(grad)
+            return grad if owned else _written(own_copy(grad))
         target = intern(of_grad.numpy_dtype, of_grad.shape, None, of_grad.device)
     elif of_grad.strides == of_leaf.strides:
-        return grad if owned else own_copy(grad)
+        return grad if owned else _written(own_copy(grad))
     else:
         target = intern(of_grad.numpy_dtype, of_grad.shape, of_leaf.strides, of_grad.device)
-    return wrap(empty_for(target), target).copy_(grad) if grad._requires_grad else copy_to_layout(grad, target)
+    if grad._requires_grad:
+        return wrap(empty_for(target), target).copy_(grad)
+    return _written(copy_to_layout(grad, target))
+
+
+def _written(copy: Tensor) -> Tensor:
+    """A copy of a gradient with version 1: PyTorch's is memory to which the gradient was written."""
+    if copy._counter is UNWRITTEN:
+        copy._counter = [1]
+    return copy

@@ -112,7 +112,7 @@ def words_text(names: Iterable[str], dtype: str) -> str:
         source = with_divide(WORDS[name].source(dtype), dtype, in_word=True)
         for other in sorted(words_called([source]) - {name}):
             add(other)
-        done[name] = f"{INLINE}\n{retype(source)}\n"
+        done[name] = f"{CALLED if WORDS[name].rare else INLINE}\n{retype(source)}\n"
 
     for name in sorted(names):
         add(name)
@@ -124,6 +124,7 @@ INLINE = (
     '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True, no_cpython_wrapper=True, '
     "no_cfunc_wrapper=True)"
 )
+CALLED = INLINE.replace("forceinline=True, ", "")
 INLINE_REASSOC = INLINE.replace('{"contract"}', '{"contract", "reassoc", "nsz"}')  # of loops that allow it
 
 

@@ -4,8 +4,8 @@ Positive arguments: a series in 1 / x from 7.5 or 10 on; below, the recurrence l
 on which a polynomial is multiplied by the factor that has the function's zeros. Negative arguments:
 the reflection formula. It loses digits close to the zeros between the poles. There lgamma has the
 recurrence with an exact product, and next to the first four zeros a polynomial in the distance from
-them; further zeros lie within 1 / 20 of a pole, and close to them, as to those of digamma, the result
-is as accurate as the function of an argument that is off by half a unit in the last place.
+them; beside its further zeros, which lie within 1 / 20 of a pole, and those of digamma, float64 has the
+formula in twice the digits (reflection.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from jitgrad.kernels.words.logarithm import log
 from jitgrad.kernels.words.power import _wide_log2
+from jitgrad.kernels.words.reflection import _lgamma_by_zero, digamma_reflected, exact_product, lgamma_reflected
 from jitgrad.kernels.words.trig import _sin_reduced
 from jitgrad.kernels.words.vocabulary import D, T, vectorized, word
 
@@ -105,22 +106,6 @@ class _lgamma_middle:
 
 
 @word(internal=True)
-class _exact_product:
-    """(p, e) with x * y = p + e exactly: Veltkamp's splitting and Dekker's product."""
-
-    def float64(x, y):
-        p = x * y
-        # Times 2**27 + 1 and back: the upper 26 bits, so that the products of halves below are exact.
-        t = x * 134217729.0
-        x_high = t - (t - x)
-        x_low = x - x_high
-        t = y * 134217729.0
-        y_high = t - (t - y)
-        y_low = y - y_high
-        return p, x_low * y_low - (((p - x_high * y_high) - x_low * y_high) - x_high * y_low)
-
-
-@word(internal=True)
 class _lgamma_factors:
     """(v, p, e): lgamma(-a) = lgamma(2 + v) - log(p + e) for 3 / 2 < a < 17 / 2.
 
@@ -132,50 +117,14 @@ class _lgamma_factors:
     def float64(a):
         k = 2.0 if a < 2.75 else np.rint(a)  # between the first two zeros lgamma(2 + v) is so the smaller one
         v = k - a
-        p, e = _exact_product(np.abs(v), 1.0 + v)
+        p, e = exact_product(np.abs(v), 1.0 + v)
         m = 1.0
         for _ in range(8):
             factor = m - v if m <= k else 1.0
-            p, rest = _exact_product(p, factor)
+            p, rest = exact_product(p, factor)
             e = e * factor + rest
             m = m + 1.0
         return v, p, e
-
-
-@word(internal=True)
-class _by_zero:
-    """One of four numbers, by which zero of lgamma is next to x: -2.457, -2.748, -3.144 or -3.955."""
-
-    def float64(x, a, b, c, d):
-        return a if x > -2.6 else (b if x > -3.0 else (c if x > -3.5 else d))
-
-
-@word(internal=True)
-class _lgamma_by_zero:
-    """(near, y): y is lgamma(x) where x is near one of the four zeros, by a polynomial in the distance t from it.
-
-    Near means within a tenth or a fourteenth of the distance between zero and pole. The zeros are given to twice the
-    digits.
-    """
-
-    def float64(x):
-        zero = _by_zero(x, -2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598)
-        low = _by_zero(x, -3.707561081551327e-17, 9.055340329338315e-17, -2.181817985233171e-16, -1.999428391746348e-17)
-        t = (x - zero) - low
-        p = _by_zero(x, 1159.0316951427687, 1284285.7294003647, 1099935472.837411, 1324860896717001.8)
-        p = p * t + _by_zero(x, 436.7225943263232, -353386.6060704413, 172257939.44032088, -64602412070024.68)
-        p = p * t + _by_zero(x, 296.36892154357315, 95593.89334769564, 26853820.980984345, 3135753938388.805)
-        p = p * t + _by_zero(x, 100.62085231170606, -26798.17834649482, 4284113.978005328, -155762663281.6318)
-        p = p * t + _by_zero(x, 82.22923010111957, 7610.405782853942, 692049.6953450772, 7834399237.178409)
-        p = p * t + _by_zero(x, 24.03885267345704, -2193.114894420487, 113559.67862416933, -400277048.89895725)
-        p = p * t + _by_zero(x, 24.824942085977664, 646.9059985481224, 19023.061982060855, 20877114.723984033)
-        p = p * t + _by_zero(x, 5.800414552084592, -194.76615498701517, 3277.1937851404423, -1119991.5015442467)
-        p = p * t + _by_zero(x, 8.72178258382178, 62.627282713577316, 588.8907422380221, 62588.081918768265)
-        p = p * t + _by_zero(x, 1.4112911430805803, -20.09513491685988, 112.2689862971792, -3730.6047156807185)
-        p = p * t + _by_zero(x, 4.858320951633996, 9.575189475709665, 25.831338372387957, 251.7146825868894)
-        p = p * t + _by_zero(x, 1.5156034480216571, -1.9143501856115988, 7.781884658131351, -20.725060845803707)
-        near = np.abs(t) < _by_zero(x, 0.0456, 0.0252, 0.0102, 0.0031)
-        return near, t * p
 
 
 @word(internal=True)
@@ -248,25 +197,28 @@ class lgamma:
         return T(np.inf) if pole else np.float32(y)
 
     def float64(x):
-        a = np.abs(x)
-        v, product = _lgamma_start(a)
-        large = a >= 7.5
-        # Between its poles the function has zeros, near which it is small and the reflection's terms are not.
-        between = (x < -1.5) & (x > -8.5)
-        offset, factors, rest = _lgamma_factors(a)
-        logarithm = log(factors if between else (a if large else product))
-        polynomial = _lgamma_middle(offset if between else v)
-        middle = polynomial + (logarithm if a >= 1.25 else -logarithm)
-        y = _lgamma_series(a, logarithm) if large else middle
+        if x >= 0.0:
+            return lgamma_positive(x)
+        a = -x
         part = a - np.floor(a)
-        sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
-        mirrored = log(3.141592653589793 / (a * sine)) - y
-        y = mirrored if (x < 0.0) & (a > 1e-20) else y
-        y = polynomial - logarithm - rest / factors if between else y
-        near, at_zero = _lgamma_by_zero(x)
-        y = at_zero if near else y
-        pole = (a == T(np.inf)) | ((x <= 0.0) & (part == 0.0))
-        return T(np.inf) if pole else y
+        if (part == 0.0) | (a == np.inf):
+            return T(np.inf)
+        if (a > 1.5) & (a < 8.5):
+            # Between its poles the function has zeros, near which it is small and the reflection's terms are not.
+            near, at_zero = _lgamma_by_zero(x)
+            if near:
+                return at_zero
+            offset, factors, rest = _lgamma_factors(a)
+            y, small = _lgamma_middle(offset) - log(factors) - rest / factors, 0.4
+        else:
+            y = lgamma_positive(a)
+            small = 0.4 * y
+            if a > 1e-20:  # below, lgamma(-a) is -log(a), as lgamma(a) is
+                sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
+                y = log(3.141592653589793 / (a * sine)) - y
+        if (a > 4.0) & (np.abs(y) < small):
+            return lgamma_reflected(a)
+        return y
 
 
 @word(internal=True)
@@ -349,7 +301,36 @@ class _digamma_limits:
         return x if x == T(np.inf) else y
 
 
-@word(ulp={"float32": 1, "float64": 4})
+@word(internal=True)
+class _digamma_series:
+    """digamma(a) for a >= 10: log(a) - 1 / (2 a) - 1 / (12 a**2) + 1 / (120 a**4) - ..."""
+
+    def float64(a):
+        z = 1.0 / (a * a)
+        p = 0.06851963108272774
+        p = p * z - 0.02087288550806163
+        p = p * z + 0.007574037575353192
+        p = p * z - 0.004166659310503335
+        p = p * z + 0.003968253951811115
+        p = p * z - 0.008333333333316897
+        p = p * z + 0.08333333333333333
+        return log(a) - 0.5 / a - z * p
+
+
+@word(internal=True, ulp={"float64": 4})
+class digamma_positive:
+    """The derivative of lgamma where x is within `WORDS["digamma"].near`."""
+
+    def float64(x):
+        start, total = _digamma_start(x)
+        y = _digamma_series(x) if x >= 10.0 else _digamma_middle(start) + total
+        return x if x == T(np.inf) else y
+
+
+_ABOVE_ZERO = {"float64": (5e-324, 1.7976931348623157e308)}
+
+
+@word(ulp={"float32": 1, "float64": 4}, near=("digamma_positive", _ABOVE_ZERO))
 class digamma:
     """The derivative of lgamma; NaN at negative integers, infinite at 0 by its sign."""
 
@@ -375,19 +356,13 @@ class digamma:
     def float64(x):
         a = np.abs(x)
         start, total = _digamma_start(a)
-        z = 1.0 / (a * a)
-        p = 0.06851963108272774
-        p = p * z - 0.02087288550806163
-        p = p * z + 0.007574037575353192
-        p = p * z - 0.004166659310503335
-        p = p * z + 0.003968253951811115
-        p = p * z - 0.008333333333316897
-        p = p * z + 0.08333333333333333
-        series = log(a) - 0.5 / a - z * p
         middle = _digamma_middle(start)
-        y = series if a >= 10.0 else middle + total
+        y = _digamma_series(a) if a >= 10.0 else middle + total
         part = a - np.rint(a)
         sine = _sin_reduced(3.141592653589793 * part)
         cosine = _sin_reduced(3.141592653589793 * (0.5 - np.abs(part)))
-        mirrored = (middle if a < 1.0 else y + 1.0 / a) + 3.141592653589793 * cosine / sine
+        above = middle if a < 1.0 else y + 1.0 / a
+        mirrored = above + 3.141592653589793 * cosine / sine
+        if (x < 0.0) & (np.abs(mirrored) < 0.5 * np.abs(above)):
+            mirrored = digamma_reflected(a)
         return _digamma_limits(x, mirrored if x < 0.0 else y)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from jitgrad.kernels.words.reflection import polygamma2_reflected
 from jitgrad.kernels.words.vocabulary import D, T, word
 
 __all__ = ["polygamma"]
@@ -102,9 +103,9 @@ def _polygamma(n, x):
     return polygamma(np.asarray(n, np.int64), x)
 
 
-@word(_polygamma)
-class polygamma:
-    """The n-th derivative of digamma, for a whole n >= 1; infinite at 0 and the negative integers."""
+@word(internal=True)
+class _polygamma_sums:
+    """polygamma(n, x) as sums over the poles; between poles below 0 those of an even n may cancel."""
 
     def real(n, x):
         order, a = np.float64(n), np.float64(x)
@@ -122,3 +123,17 @@ class polygamma:
         below = D(1.0) - near if near > D(0.0) else -near
         mirrored = _scaled_zeta(order, below) - _scaled_zeta(order, D(1.0) - a)
         return T(sign * _scaled_zeta(order, above) + mirrored)
+
+
+@word(_polygamma)
+class polygamma:
+    """The n-th derivative of digamma, for a whole n >= 1; infinite at 0 and the negative integers."""
+
+    def real(n, x):
+        return _polygamma_sums(n, x)
+
+    def float64(n, x):
+        y = _polygamma_sums(n, x)
+        if (n == 2.0) & (x < 0.0) & (np.abs(y) < 6.0):  # sums of which each is at least 16
+            y = polygamma2_reflected(-x)
+        return y

@@ -79,7 +79,8 @@ class Word:
     ``ulp`` maps a dtype's name to the largest error, in units in the last place, over all inputs.
     ``internal`` marks a piece of other words that rules may not use. ``near``, where there is one,
     is a name and a closed interval by dtype: the word of that name does the same, faster, for
-    arguments in the interval, and is wrong for others.
+    arguments in the interval, and is wrong for others. ``rare`` words are long and seldom reached: they are
+    called, not inlined.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Word:
         cuda: str | None,
         internal: bool,
         near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
+        rare: bool = False,
     ):
         self.name: str = block.__name__
         self.__doc__ = block.__doc__
@@ -97,6 +99,7 @@ class Word:
         self.ulp = dict(ulp)
         self.internal = internal
         self.near = near
+        self.rare = rare
         self._cuda = cuda
         self._bodies = {k: v for k, v in vars(block).items() if isinstance(v, FunctionType)}
         self.parameters: tuple[str, ...] = parameters(next(iter(self._bodies.values())))
@@ -195,6 +198,7 @@ def word(
     cuda: str | None = None,
     internal: bool = False,
     near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
+    rare: bool = False,
 ) -> Callable[[type], Word]:
     """Declare the decorated class block as a word; see this module's text.
 
@@ -203,7 +207,7 @@ def word(
     """
 
     def declare(block: type) -> Word:
-        made = Word(block, reference, ulp or {}, cuda, internal, near)
+        made = Word(block, reference, ulp or {}, cuda, internal, near, rare)
         WORDS[made.name] = made
         return made
 

@@ -16,7 +16,7 @@ X = torch.ones(3)
     ("call", "message"),
     [
         (lambda: torch.clamp(X, min="a"), "clamp(): argument 'min' must be Tensor, not str"),
-        (lambda: X.pow("a"), "pow(): argument 'exponent' (position 2) must be Tensor, not str"),
+        (lambda: X.pow("a"), "pow(): argument 'exponent' (position 1) must be Tensor, not str"),
         (lambda: X.lerp_(X, "a"), "lerp_(): argument 'weight' (position 2) must be Tensor, not str"),
         (lambda: torch.div(X, "a"), "div(): argument 'other' (position 2) must be Tensor, not str"),
         (lambda: torch.where(X > 0, X, "a"), "where(): argument 'other' (position 3) must be Tensor, not str"),

@@ -23,7 +23,15 @@ from jitgrad.dispatch.memory_formats import layout_in_format
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, ints_argument, number_argument, size_argument
+from jitgrad.dispatch.sizes import (
+    after_tensor,
+    as_ints,
+    check_dims,
+    check_no_negative,
+    ints_argument,
+    number_argument,
+    size_argument,
+)
 from jitgrad.dispatch.sparse_calls import among, apply_form, is_sparse
 from jitgrad.dispatch.strides import empty_with_strides
 
@@ -220,13 +228,14 @@ empty, empty_like = _sized("empty", None, "A tensor of the given size whose valu
 
 
 def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
-    return dtypes.default_for(dtypes.category_of(number_argument(op, "fill_value", 2, value)))
+    value = number_argument(op, "fill_value", 3 if op == "new_full" else 2, value)
+    return dtypes.default_for(dtypes.category_of(value))
 
 
 def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | None = None) -> Tensor:
     """``full`` without what ``finished`` does; errors name ``op``."""
     if not isinstance(size, (tuple, list)):
-        raise must_be(op, "size", 1, "tuple of ints", size)
+        raise must_be(op, "size", after_tensor(op), "tuple of ints", size)
     inferred = _fill_dtype(op, fill_value)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else inferred)
     shape = as_ints(op, size)
@@ -270,7 +279,8 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
 
 def _by_strides(op: str, size: Any, stride: Any, dtype: Any, device: Any, requires_grad: bool,
                 like: Tensor | None = None) -> Tensor:  # fmt: skip
-    size, stride = ints_argument(op, "size", 1, size), ints_argument(op, "stride", 2, stride)
+    first = 1 if like is None else 2
+    size, stride = ints_argument(op, "size", first, size), ints_argument(op, "stride", first + 1, stride)
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"

@@ -74,7 +74,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if not isinstance(src, Tensor):
         if not isinstance(src, (bool, int, float, complex)):
-            raise must_be_tensor("copy_", "other", 1, src)
+            raise must_be_tensor("copy_", "other", 2, src)
         src = tensor(src)
     warn_of_lost_imaginary(src._layout.dtype, self._layout.dtype)
     return CopyFrom.inplace(self, src)

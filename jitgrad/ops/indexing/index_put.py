@@ -255,9 +255,9 @@ def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
 def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | None]:
     """The index tensors of a call of ``op``, whose arguments are checked."""
     if not isinstance(values, Tensor):
-        raise must_be_tensor(op, "values", 2, values)
+        raise must_be_tensor(op, "values", 3, values)
     if not isinstance(indices, (tuple, list)):
-        raise must_be(op, "indices", 1, "tuple of Tensors", indices)
+        raise must_be(op, "indices", 2, "tuple of Tensors", indices)
     for place, index in enumerate(indices):
         if not (index is None or isinstance(index, Tensor)):
             raise TypeError(f"expected Tensor as element {place} in argument 1, but got {type_name(index)}")

@@ -170,13 +170,13 @@ def _times(factor: Tensor, common: Tensor, upper: bool) -> Tensor:
 
 @public
 @takes_out
-def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X of A X = B for a factor of A, lower triangular unless ``upper``; batches broadcast."""
-    for name, x in (("b", input), ("u", L)):
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """X of A X = B for a factor ``input2`` of A, lower triangular unless ``upper``; batches broadcast."""
+    for name, x in (("b", input), ("u", input2)):
         if x._layout.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
-    check_systems("cholesky_solve", input, L)
-    b, factor = broadcast_batches(input, L)
+    check_systems("cholesky_solve", input, input2)
+    b, factor = broadcast_batches(input, input2)
     return CholeskySolve.apply(b, factor, as_flag(upper))
 
 

@@ -18,7 +18,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import float_argument
+from jitgrad.dispatch.sizes import float_argument, number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import distances as kernels
 from jitgrad.ops.linalg.batched_matrices import transposed
@@ -218,4 +218,4 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
             "norm(): input dtype should be either floating point or complex. Got "
             f"{scalar_type(difference.dtype)} instead."
         )
-    return norm(difference, p)
+    return norm(difference, number_argument("dist", "p", 3, p))

@@ -17,6 +17,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import distances as kernels
 from jitgrad.ops.reduction.vector_norm import VectorNorm
@@ -67,7 +68,8 @@ class Renorm(Structured):
         return table.where(norms > limit, (g - of_norm * inverse) * (inverse * limit), g)
 
 
-def _real(name: str, value: Any) -> float:
+def _real(name: str, position: int, value: Any) -> float:
+    value = number_argument("renorm", name, position, value)
     if isinstance(value, complex):
         raise RuntimeError(f"renorm: {name} must be real-valued")
     return float(value)
@@ -80,7 +82,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
     RuntimeError for fewer than two dims, for p <= 0 and for a negative ``maxnorm``.
     """
-    order, limit, n = _real("p", p), _real("maxnorm", maxnorm), input._layout.ndim
+    order, limit, n = _real("p", 2, p), _real("maxnorm", 4, maxnorm), input._layout.ndim
     if order <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if limit < 0:

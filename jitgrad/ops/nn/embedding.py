@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.core.layout import Layout, intern, layout_of
+from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
@@ -105,7 +106,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = _classes(tensor, num_classes)
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    return (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
+    out = (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
+    if tensor.numel() and not is_batch(tensor):
+        for _ in range(2):  # PyTorch fills a tensor with zeros and writes the ones
+            count_write(out)
+    return out
 
 
 def _classes(tensor: Tensor, given: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import float32
-from jitgrad.core.errors import expected_scalar_type, not_implemented_for
+from jitgrad.core.errors import expected_scalar_type, must_be, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout, intern
 from jitgrad.core.storage import empty_for
@@ -252,9 +252,7 @@ class NativeGroupNorm(RowNorm):
 
 def _shape_of(op: str, given: Any) -> tuple[int, ...]:
     if not isinstance(given, (tuple, list)):
-        raise TypeError(
-            f"{op}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(given).__name__}"
-        )
+        raise must_be(op, "normalized_shape", 2, "tuple of ints", given)
     return tuple(given)
 
 

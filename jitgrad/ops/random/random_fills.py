@@ -292,7 +292,7 @@ class LogNormal(RandomFill):
 def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
     """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
     given = {"from": 0.0, "to": 1.0, **_by_name("uniform_", ("from", "to"), bounds, named)}
-    low, high = (float_argument("uniform_", name, k, given[name]) for k, name in enumerate(("from", "to"), 1))
+    low, high = (float_argument("uniform_", name, k, given[name]) for k, name in enumerate(("from", "to"), 2))
     return Uniform.inplace(self, low, high, generator_for("uniform_", generator))
 
 
@@ -309,7 +309,7 @@ def _by_name(op: str, order: tuple[str, ...], args: tuple[Any, ...], named: dict
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normals of mean ``mean`` and standard deviation ``std``, complex numbers with both parts' mean."""
-    mean, std = float_argument("normal_", "mean", 1, mean), float_argument("normal_", "std", 2, std)
+    mean, std = float_argument("normal_", "mean", 2, mean), float_argument("normal_", "std", 3, std)
     return Normal.inplace(self, mean, std, generator_for("normal_", generator))
 
 
@@ -328,8 +328,8 @@ def integer_bounds(
     low, high = given.get(names[0]), given.get(names[1])
     alone = low is None  # then ``high`` is the first argument
     return (
-        None if alone else int_argument(op, names[0], 1, low),
-        None if high is None else int_argument(op, names[1], 1 if alone else 2, high),
+        None if alone else int_argument(op, names[0], 2, low),
+        None if high is None else int_argument(op, names[1], 2 if alone else 3, high),
     )
 
 
@@ -338,30 +338,30 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     source = generator_for("bernoulli_", generator)
     if isinstance(p, Tensor):
         return BernoulliEach.inplace(self, p, source)
-    return BernoulliNumber.inplace(self, float_argument("bernoulli_", "p", 1, p), source)
+    return BernoulliNumber.inplace(self, float_argument("bernoulli_", "p", 2, p), source)
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the density lambd exp(-lambd x)."""
-    lambd = float_argument("exponential_", "lambd", 1, lambd)
+    lambd = float_argument("exponential_", "lambd", 2, lambd)
     return Exponential.inplace(self, lambd, generator_for("exponential_", generator))
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the numbers of trials up to the first success, each of probability ``p``."""
-    p = float_argument("geometric_", "p", 1, p)
+    p = float_argument("geometric_", "p", 2, p)
     return Geometric.inplace(self, p, generator_for("geometric_", generator))
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the Cauchy distribution."""
-    median, sigma = float_argument("cauchy_", "median", 1, median), float_argument("cauchy_", "sigma", 2, sigma)
+    median, sigma = float_argument("cauchy_", "median", 2, median), float_argument("cauchy_", "sigma", 3, sigma)
     return Cauchy.inplace(self, median, sigma, generator_for("cauchy_", generator))
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
     """Fill with exponentials of normals of mean ``mean`` and standard deviation ``std``."""
-    mean, std = float_argument("log_normal_", "mean", 1, mean), float_argument("log_normal_", "std", 2, std)
+    mean, std = float_argument("log_normal_", "mean", 2, mean), float_argument("log_normal_", "std", 3, std)
     return LogNormal.inplace(self, mean, std, generator_for("log_normal_", generator))
 
 

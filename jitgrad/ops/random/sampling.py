@@ -200,7 +200,10 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     if p is not None:
         p = float(p) if is_real(p) else p
         # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
-        return bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
+        drawn = bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
+        if type(drawn._counter) is list:  # that write was the making; an inference tensor has no version
+            drawn._counter = UNWRITTEN
+        return drawn
     probabilities = expand_for_draw(input) if grad_state.levels else input
     return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 

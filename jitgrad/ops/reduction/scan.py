@@ -151,7 +151,7 @@ def _checked(op: str, x: Tensor, dim: Any) -> int:
         raise must_be_tensor(op, "input", 1, x)
     if dim is ...:
         raise TypeError(f'{op}() missing 1 required positional arguments: "dim"')
-    return int_argument(op, "dim", 1, dim)
+    return int_argument(op, "dim", 2, dim)
 
 
 @public

@@ -89,7 +89,7 @@ class LogSoftmax(AlongDim):
 
 
 def _dim(op: str, dim: Any) -> int:
-    return int_argument(op, "dim", 1, dim)
+    return int_argument(op, "dim", 2, dim)
 
 
 def _required(op: str, dim: Any) -> int:

@@ -83,7 +83,7 @@ def expand(self: Tensor, *each: Any, size: Any = None, implicit: bool = False) -
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """Repeat to the shape of ``other`` without copying."""
     if not isinstance(other, Tensor):
-        raise must_be_tensor("expand_as", "other", 1, other)
+        raise must_be_tensor("expand_as", "other", 2, other)
     return Expand.apply(self, other._layout.shape)
 
 

@@ -18,7 +18,7 @@ from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
+from jitgrad.dispatch.sizes import check_dims, ints_argument, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -217,7 +217,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
     Without ``dims`` the tensor is rolled as if it had one dimension.
     """
-    moves = as_ints("roll", [as_int(shifts)] if is_int(shifts) else shifts, "shifts")
+    moves = ints_argument("roll", "shifts", 2, [as_int(shifts)] if is_int(shifts) else shifts)
     if not moves:
         raise RuntimeError("`shifts` required")
     if dims is None or (not is_int(dims) and len(dims) == 0):

@@ -121,7 +121,10 @@ def _sections(x: Tensor, given: Tensor) -> Any:
 def _dim(op: str, x: Tensor, dim: int) -> int:
     if not x._layout.ndim:
         raise RuntimeError(f"{op} expects at least a 1-dimensional tensor")
-    return normalize_dim(dim, x._layout.ndim)
+    try:
+        return normalize_dim(dim, x._layout.ndim)
+    except TypeError:
+        raise must_be(op, "dim", 3, "int", dim) from None
 
 
 def _split_evenly(op: Any, tensor: Tensor, size: int, dim: int) -> tuple[Tensor, ...]:
@@ -182,7 +185,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 
 def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
-    d, chunks = _dim("chunk", input, dim), int_argument("chunk", "chunks", 1, chunks)
+    d, chunks = _dim("chunk", input, dim), int_argument("chunk", "chunks", 2, chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input._layout.shape[d]
@@ -208,7 +211,11 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
     dim = dim if axis is None else axis
     if not input._layout.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return Unbind.apply(input, normalize_dim(dim, input._layout.ndim))
+    try:
+        d = normalize_dim(dim, input._layout.ndim)
+    except TypeError:  # which names no argument; nor does anything around a fast method
+        raise must_be("unbind", "dim", 2, "int", dim) from None
+    return Unbind.apply(input, d)
 
 
 @public

@@ -19,7 +19,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
-from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, infer_size, int_argument, is_int, size_argument
 from jitgrad.dispatch.strides import restriding, view_strides
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import viewing
@@ -148,14 +148,14 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """The same memory in the shape of ``other``."""
     if not isinstance(other, Tensor):
-        raise must_be_tensor("view_as", "other", 1, other)
+        raise must_be_tensor("view_as", "other", 2, other)
     return Reshaped.apply(self, other._layout.shape)
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The same elements in the shape of ``other``."""
     if not isinstance(other, Tensor):
-        raise must_be_tensor("reshape_as", "other", 1, other)
+        raise must_be_tensor("reshape_as", "other", 2, other)
     return reshaped(self, other._layout.shape)
 
 
@@ -171,7 +171,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         if found is not None:
             return found[0](input, found[1])
     shape = input._layout.shape
-    start, end = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
+    start = normalize_dim(int_argument("flatten", "start_dim", 2, start_dim), len(shape))
+    end = normalize_dim(int_argument("flatten", "end_dim", 3, end_dim), len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if start == end and shape:
@@ -188,8 +189,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     shape = input._layout.shape
     dim = normalize_dim(dim, len(shape))
     if not isinstance(sizes, (tuple, list)):
-        raise must_be("unflatten", "sizes", 2, "tuple of ints", sizes)
-    sizes = as_ints("unflatten", sizes, "sizes", 2)
+        raise must_be("unflatten", "sizes", 3, "tuple of ints", sizes)
+    sizes = as_ints("unflatten", sizes, "sizes", 3)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     if not shape:

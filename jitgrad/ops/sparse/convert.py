@@ -198,7 +198,7 @@ def to_sparse(self: Tensor, sparse_dim: Any = None, *, layout: Any = None, block
     """What is not zero as a sparse tensor, COO unless ``layout`` says otherwise."""
     kind = getattr(layout, "name", None)
     if sparse_dim is not None:
-        d = int_argument("to_sparse", "sparse_dim", 1, sparse_dim)
+        d = int_argument("to_sparse", "sparse_dim", 2, sparse_dim)
         if isinstance(self, SparseTensor) and d != self._pattern.sparse_dim:
             raise RuntimeError(
                 f"to_sparse: conversion from {title(self)} to Sparse with sparse_dim argument !=self.sparse_dim() is "

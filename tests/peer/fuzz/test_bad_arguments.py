@@ -130,6 +130,8 @@ def _call(rng):
             args, kwargs = _spoilt(rng, OPS[name])
         except IndexError:  # the op has no samples of these dtypes
             return name, ""
+        if any(isinstance(x, torch.Tensor) and x.layout is not torch.strided for x in args):
+            return name, ""
         is_method = _path(jitgrad, name) is None
         if is_method and not (args and isinstance(args[0], torch.Tensor)):
             return name, ""
@@ -141,8 +143,12 @@ def _call(rng):
     return call, complaint and f"{complaint}\n  jitgrad: {ours!r}\n  PyTorch: {theirs!r}"
 
 
+def check(rng):
+    call, complaint = _call(rng)
+    if complaint:
+        pytest.fail(f"{call}\n  {complaint}", pytrace=False)
+
+
 def test_calls():
     for rng in generators(CALLS):
-        call, complaint = _call(rng)
-        if complaint:
-            pytest.fail(f"{call}\n  {complaint}", pytrace=False)
+        check(rng)

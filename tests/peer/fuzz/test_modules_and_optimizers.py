@@ -222,9 +222,13 @@ def found(statements):
     return difference(torch, SETUP, statements, observe, compare)
 
 
+def check(rng):
+    statements = random_program(rng)
+    if found(statements):
+        short = shortened(statements, found)
+        pytest.fail("\n".join([SETUP, *short, "# " + found(short)]), pytrace=False)
+
+
 def test_programs():
     for rng in generators(PROGRAMS):
-        statements = random_program(rng)
-        if found(statements):
-            short = shortened(statements, found)
-            pytest.fail("\n".join([SETUP, *short, "# " + found(short)]), pytrace=False)
+        check(rng)

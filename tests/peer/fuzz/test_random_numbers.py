@@ -53,7 +53,7 @@ def run(library, seed, statements):
     return found, library.get_rng_state().numpy()
 
 
-def compare(rng):
+def check(rng):
     seed, statements = rng.getrandbits(40), [statement(rng) for _ in range(rng.randint(2, 8))]
     expected, found = run(torch, seed, statements), run(jitgrad, seed, statements)
     for k, (a, b) in enumerate(zip(found[0], expected[0], strict=True)):
@@ -69,4 +69,4 @@ def compare(rng):
 
 def test_random_numbers():
     for rng in generators(60):
-        compare(rng)
+        check(rng)

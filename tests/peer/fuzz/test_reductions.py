@@ -74,7 +74,7 @@ def run(library, array, layout, text):
     return [r.detach().numpy() for r in results], None if leaf.grad is None else leaf.grad.numpy()
 
 
-def compare(rng):
+def check(rng):
     dtype = rng.choice(DTYPES)
     array, layout = operand(rng, dtype)
     text = call(rng, array.ndim + (layout == "[:, None]"))
@@ -96,4 +96,4 @@ def compare(rng):
 
 def test_reductions():
     for rng in generators(250):
-        compare(rng)
+        check(rng)

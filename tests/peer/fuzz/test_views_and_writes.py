@@ -134,9 +134,13 @@ def _found(statements):
     return difference(torch, SETUP, statements, observe, compare)
 
 
+def check(rng):
+    statements = random_program(rng)
+    if _found(statements):
+        short = shortened(statements, _found)
+        pytest.fail("\n".join([SETUP, *short, "# " + _found(short)]), pytrace=False)
+
+
 def test_programs():
     for rng in generators(PROGRAMS):
-        statements = random_program(rng)
-        if _found(statements):
-            short = shortened(statements, _found)
-            pytest.fail("\n".join([SETUP, *short, "# " + _found(short)]), pytrace=False)
+        check(rng)
