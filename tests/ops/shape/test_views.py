@@ -221,3 +221,8 @@ def test_errors(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_view_of_floats_names_what_was_given():
+    with pytest.raises(TypeError, match=r"view\(\) received an invalid combination of arguments - got \(float, int\)"):
+        torch.ones(6).view(2.0, 3)
