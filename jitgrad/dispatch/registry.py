@@ -127,7 +127,7 @@ def public(
         FUNCTIONS[place] = named_in(f"jitgrad.{module}".rstrip("."), alias, title)
     if method_too:
         _check_free(name, getattr(Tensor, name, None) if name in vars(Tensor) else None, function)
-        set_method(name, function if fast else form, shared=function_too)
+        set_method(name, function if fast else form, shared=function_too or FUNCTIONS.get(name) is form)
     return function
 
 

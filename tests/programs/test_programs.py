@@ -26,7 +26,9 @@ LOSSES = {  # after 1, 10 and 20 steps
     "word_lstm": (4.55318, 4.43368, 4.23467),
 }
 # Two nets that train each other enlarge roundings: PyTorch's own two convolutions differ by 1e-3 after 20 steps.
-TOLERANCES = {"dcgan": 1e-2}
+# The residual net's learning rate goes up and down within these 20 steps: PyTorch on two threads differs by 4e-3 from
+# itself on one. (In the 50 steps of tests/peer/programs all agree to 1e-6.)
+TOLERANCES = {"dcgan": 1e-2, "resnet": 1e-2}
 
 
 @pytest.mark.parametrize("program", LOSSES)

@@ -256,14 +256,14 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
 def _points(like: Layout, sizes: Sequence[int], align_corners: bool) -> Tensor:
     """The places of a grid of ``sizes``, a row of coordinates and 1 each."""
-    dims, axes = len(sizes), []
+    dims, axes, options = len(sizes), [], {"dtype": like.dtype, "device": like.device}
     for d, n in enumerate(sizes[::-1]):
-        line = linspace(-1, 1, n, dtype=like.dtype) if n > 1 else linspace(0, 0, 1, dtype=like.dtype)
+        line = linspace(-1, 1, n, **options) if n > 1 else linspace(0, 0, 1, **options)
         line = line if align_corners else line * ((n - 1) / n)
         shape = [1] * dims
         shape[dims - 1 - d] = n
         axes.append(line.reshape(shape).expand(sizes).unsqueeze(-1))
-    ones = linspace(1, 1, 1, dtype=like.dtype).expand((*sizes, 1))
+    ones = linspace(1, 1, 1, **options).expand((*sizes, 1))
     return cat([*axes, ones], -1).reshape((-1, dims + 1))
 
 
