@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jitgrad.kernels.device_array import DeviceArray, missing_kernel
 from jitgrad.kernels.lapack import each, integers, on_one
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops import small_matrices
@@ -47,7 +48,9 @@ def columns_of(x):
 
 
 def rows_of(x):
-    """All matrices, row by row, as one array: copied where they don't lie so."""
+    """All matrices, row by row, as one array: copied where they don't lie so. There is no form for other devices."""
+    if isinstance(x, DeviceArray):
+        raise missing_kernel("linalg")
     return np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
 
 
