@@ -133,19 +133,10 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
             return empty_like(leaf.detach()).copy_(grad)
     if of_leaf.contiguous or not is_dense(of_leaf):
         if of_grad.contiguous:
-            return grad if owned else _written(own_copy(grad))
+            return grad if owned else own_copy(grad)
         target = intern(of_grad.numpy_dtype, of_grad.shape, None, of_grad.device)
     elif of_grad.strides == of_leaf.strides:
-        return grad if owned else _written(own_copy(grad))
+        return grad if owned else own_copy(grad)
     else:
         target = intern(of_grad.numpy_dtype, of_grad.shape, of_leaf.strides, of_grad.device)
-    if grad._requires_grad:
-        return wrap(empty_for(target), target).copy_(grad)
-    return _written(copy_to_layout(grad, target))
-
-
-def _written(copy: Tensor) -> Tensor:
-    """A copy of a gradient with version 1: PyTorch's is memory to which the gradient was written."""
-    if copy._counter is UNWRITTEN:
-        copy._counter = [1]
-    return copy
+    return wrap(empty_for(target), target).copy_(grad) if grad._requires_grad else copy_to_layout(grad, target)
