@@ -134,4 +134,5 @@ def _without_values(x: Tensor, requires_grad: bool, grad_fn_name: str | None) ->
     return f"{_prefix(x)}{', '.join(parts)})"
 
 
+tensor_repr.__name__ = "__repr__"  # as overrides are told
 setattr(Tensor, "__repr__", tensor_repr)  # noqa: B010  (mypy: it takes a Tensor, not an object)
