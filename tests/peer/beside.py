@@ -26,13 +26,14 @@ def leaves(value):
     if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
         return [leaves(v) for v in value]
     if isinstance(value, (torch.Tensor, jitgrad.Tensor)):
-        return (str(value.dtype), tuple(value.shape), np.asarray(value.detach().tolist()))
+        return (str(value.dtype), tuple(value.shape), np.asarray(value.detach().tolist(), "float32" if "float32" in str(value.dtype) else None))
     return re.sub(r" at 0x\w+", "", repr(value)).replace("jitgrad.", "torch.")
 
 
 def same(ours, theirs):
     if isinstance(ours, np.ndarray):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+        # PyTorch's sums of float32 are in another order on other processors.
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6 if ours.dtype == np.float32 else 1e-9, atol=1e-12)
     elif isinstance(ours, (tuple, list)):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):

@@ -32,8 +32,8 @@ CASES = {
     **{f"smooth_l1 beta {b}": (loss("smooth_l1_loss", beta=b), EDGES, [0.0] * 7) for b in (1.0, 0.5)},
     **{f"huber delta {b}": (loss("huber_loss", delta=b), EDGES, [0.0] * 7) for b in (1.0, 0.5)},
     "binary_cross_entropy": (loss("binary_cross_entropy"), CHANCES, ENDS),
-    **{f"elu alpha {a}": (lambda lib, x, a=a: lib.f.elu(x, a), EDGES + [-2.0]) for a in (-1.0, 2.0)},
-    **{f"celu alpha {a}": (lambda lib, x, a=a: lib.f.celu(x, a), EDGES + [-2.0]) for a in (-1.0, -0.5, 2.0)},
+    **{f"elu alpha {a}": (lambda lib, x, a=a: lib.f.elu(x, a), EDGES[:-1] + [-2.0]) for a in (-1.0, 2.0)},
+    **{f"celu alpha {a}": (lambda lib, x, a=a: lib.f.celu(x, a), EDGES[:-1] + [-2.0]) for a in (-1.0, -0.5, 2.0)},
     **{
         f"{name} {dim} correction {k} of {x}": (spread(name, *dim, correction=k), x)
         for name in ("var", "std", "var_mean", "std_mean")
