@@ -118,6 +118,7 @@ def differences(ours, theirs, place=""):
 
 def check(program):
     found = list(differences(run(jitgrad, program), run(torch, program)))
+    found = [f for f in found if "discards the imaginary part" not in f]  # PyTorch warns once a process
     if found:
         pytest.fail("\n  ".join([program, *found]), pytrace=False)
 
