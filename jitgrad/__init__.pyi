@@ -261,7 +261,7 @@ def _segment_reduce(
     offsets: Tensor | None = None, axis: builtins.int = 0, unsafe: builtins.bool = False, initial: Any = None,
 ) -> Tensor:
     """The "sum", "mean", "max", "min" or "prod" of each segment of ``data`` along ``axis``."""
-def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: builtins.int, input_dtype: Any) -> Tensor:
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: builtins.int, input_dtype: dtypes.dtype) -> Tensor:
     """The gradient of softmax along ``dim``, whose result was ``output``, in ``input_dtype``."""
 def _sparse_broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     """A sparse tensor as one of a larger size."""
@@ -636,8 +636,8 @@ def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None 
     """The lower, or upper, triangular factor of positive-definite matrices; LinAlgError for others."""
 def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A for a factor of A, lower triangular unless ``upper``."""
-def cholesky_solve(input: Tensor, L: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """X of A X = B for a factor of A, lower triangular unless ``upper``; batches broadcast."""
+def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """X of A X = B for a factor ``input2`` of A, lower triangular unless ``upper``; batches broadcast."""
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
 def clamp(

@@ -440,8 +440,8 @@ class Tensor:
         """The lower, or upper, triangular factor of positive-definite matrices; LinAlgError for others."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """The inverse of A for a factor of A, lower triangular unless ``upper``."""
-    def cholesky_solve(self, L: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """X of A X = B for a factor of A, lower triangular unless ``upper``; batches broadcast."""
+    def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """X of A X = B for a factor ``input2`` of A, lower triangular unless ``upper``; batches broadcast."""
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
     def clamp(

@@ -26,7 +26,8 @@ def leaves(value):
     if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
         return [leaves(v) for v in value]
     if isinstance(value, (torch.Tensor, jitgrad.Tensor)):
-        return (str(value.dtype), tuple(value.shape), np.asarray(value.detach().tolist(), "f" if "float32" in str(value.dtype) else None))
+        kept = np.float32 if "float32" in str(value.dtype) else None
+        return (str(value.dtype), tuple(value.shape), np.asarray(value.detach().tolist(), kept))
     return re.sub(r" at 0x\w+", "", repr(value)).replace("jitgrad.", "torch.")
 
 

@@ -45,7 +45,7 @@ n.copy_(w)
 n.copy_(1)
 p.copy_(w)
 p.copy_(m)
-
+p.copy_(c)
 n.fill_(1)
 n.fill_(w[0])
 n.zero_()
