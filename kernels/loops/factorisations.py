@@ -49,7 +49,7 @@ def columns_of(x):
 
 def rows_of(x):
     """All matrices, row by row, as one array: copied where they don't lie so. There is no form for other devices."""
-    if isinstance(x, DeviceArray):
+    if type(x) is DeviceArray:
         raise missing_kernel("linalg")
     return np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
 
