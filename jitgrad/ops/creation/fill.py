@@ -8,7 +8,7 @@ import numpy as np
 
 from jitgrad.core.errors import must_be_tensor, type_name
 from jitgrad.core.layout import as_int, broadcast_shapes, intern, normalize_dim
-from jitgrad.core.storage import empty_for
+from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, address, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
@@ -17,7 +17,6 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.strides import owner_of
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
@@ -139,8 +138,8 @@ class FillWith(Overwriting):
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to ``value``: a number, or a tensor without dimensions."""
     if isinstance(value, Tensor):
-        # An element of this tensor's own is copied first: it is about to be written over.
-        own = not value._layout.ndim and owner_of(value._data) is owner_of(self._data)
+        # An element of this tensor's own is copied first: it is about to be written over. Views share a counter.
+        own = not value._layout.ndim and value._counter is counter_of(self)
         return FillWith.inplace(self, value.clone() if own else value)
     if not isinstance(value, NUMBERS):
         name = type_name(value)

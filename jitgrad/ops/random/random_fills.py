@@ -315,21 +315,21 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 
 def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with whole numbers: ``random_(to)``, ``random_(from, to)``; without bounds all that the dtype holds."""
-    low, high = integer_bounds("random_", ("from", "to"), bounds, named)
+    low, high = integer_bounds("random_", ("from", "to"), 2, bounds, named)
     low = 0 if low is None and high is not None else low  # both None: all that the dtype holds
     return Integers.inplace(self, low, high, generator_for("random_", generator))
 
 
 def integer_bounds(
-    op: str, names: tuple[str, str], args: tuple[Any, ...], named: dict[str, Any]
+    op: str, names: tuple[str, str], position: int, args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[int | None, int | None]:
-    """(low, high) of ``op(high)`` and ``op(low, high)``, given by position or by their ``names``; None if left out."""
+    """(low, high) of ``op(high)`` and ``op(low, high)``, by ``position`` or by ``names``; None if left out."""
     given = _by_name(op, names, (None, *args) if len(args) == 1 and names[1] not in named else args, named)
     low, high = given.get(names[0]), given.get(names[1])
     alone = low is None  # then ``high`` is the first argument
     return (
-        None if alone else int_argument(op, names[0], 2, low),
-        None if high is None else int_argument(op, names[1], 2 if alone else 3, high),
+        None if alone else int_argument(op, names[0], position, low),
+        None if high is None else int_argument(op, names[1], position + (not alone), high),
     )
 
 

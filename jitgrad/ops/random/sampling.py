@@ -100,9 +100,9 @@ rand, rand_like = _sized("rand", uniform_, "A tensor of values uniform in [0, 1)
 randn, randn_like = _sized("randn", normal_, "A tensor of standard normals.")
 
 
-def _low_and_high(op: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:
-    """The bounds of ``op(high)`` and ``op(low, high)``."""
-    low, high = integer_bounds(op, ("low", "high"), bounds, named)
+def _low_and_high(op: str, position: int, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:
+    """The bounds of ``op(high)`` and ``op(low, high)``, arguments from ``position`` on."""
+    low, high = integer_bounds(op, ("low", "high"), position, bounds, named)
     if high is None:
         raise TypeError(f"{op}() missing a required argument: 'high'")
     return low or 0, high
@@ -119,7 +119,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
             raise must_be("randint", "size", len(args), "tuple of ints", size)
         raise invalid_combination("randint", args, "(int high, tuple of ints size)",
                                   "(int low, int high, tuple of ints size)")  # fmt: skip
-    low, high = _low_and_high("randint", bounds, named)
+    low, high = _low_and_high("randint", 1, bounds, named)
     if grad_state.levels:
         check_draw(out=out)
     shape = size_argument("randint", (size,))
@@ -134,7 +134,7 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
                  device: Any = None, requires_grad: bool = False, memory_format: Any = None,
                  **named: Any) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
-    low, high = _low_and_high("randint_like", args, named)
+    low, high = _low_and_high("randint_like", 2, args, named)
     made = _like("randint_like", input, dtype, device, memory_format)
     source = generator_for("randint_like", generator)
     return finished("randint_like", _made(random_(made, low, high, generator=source)), requires_grad)

@@ -59,4 +59,5 @@ def hash_tensor(input: Tensor, dim: Any = None, keepdim: bool = False, *, mode: 
             if not input._layout.shape[d]:
                 raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
     wide = unrecorded(input).to(float64 if dtype.is_floating_point else int64)
-    return ViewAsDtype.apply(XorSum.apply(ViewAsDtype.apply(wide, int64), dims, as_flag(keepdim)), uint64)
+    found = XorSum.apply(ViewAsDtype.apply(wide, int64), dims, as_flag(keepdim))
+    return ViewAsDtype.apply(found, uint64).detach()

@@ -32,7 +32,7 @@ def test_as_pytorch(case):
     for lib in (jitgrad, torch):
         try:
             result = CASES[case](lib)
-            found.append((result.tolist(), str(result.dtype).rpartition(".")[2]))
+            found.append((result.tolist(), str(result.dtype).rpartition(".")[2], result._is_view()))
         except (IndexError, NotImplementedError, RuntimeError) as error:
             found.append((type(error), str(error)))
     assert found[0] == found[1]
