@@ -188,6 +188,10 @@ class Node:
         """The gradients of the inputs, computed by differentiable ops, so that they are recorded (``create_graph``)."""
         return self.vjp(*grads)
 
+    def vjp_toward(self, nodes: Container[Node], recorded: bool) -> Callable[..., tuple[Tensor | None, ...]]:
+        """``vjp`` or ``vjp_recorded``; gradients of edges that lead to none of ``nodes`` may be left out, as None."""
+        return self.vjp_recorded if recorded else self.vjp
+
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is this node's own result."""
         return False

@@ -9,10 +9,13 @@ saved, by name. A generic form, which looks up at each call what is saved and wa
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Container
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers
+from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers, node_of
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -59,6 +62,14 @@ class StructuredNode(Node):
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs by the rules, which are differentiable ops."""
         return self.recorder.vjp_recorded(self, *grads)
+
+    def vjp_toward(self, nodes: Container[Node], recorded: bool) -> Callable[..., tuple[Any, ...]]:
+        """``vjp`` or ``vjp_recorded`` without the work for gradients of edges that lead to none of ``nodes``."""
+        if len(self.edges) > 1 and self.recorder.inputs:
+            leads = tuple([e is not None and node_of(e) in nodes for e in self.edges])
+            if any(e is not None and not to for e, to in zip(self.edges, leads, strict=True)):
+                return partial(self.recorder.toward(leads)[recorded], self)
+        return self.vjp_recorded if recorded else self.vjp
 
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is this op's only result, or one that a rule has named."""
@@ -114,31 +125,50 @@ def vjp_of_one(node: StructuredNode, g: Any) -> tuple[Any, ...]:
 class GeneratedRecorder:
     """The functions of one op for one pattern of arguments, and the names of what its nodes save.
 
-    wants: the inputs that get a gradient. lists: those of ``saved`` that are lists of tensors.
+    wants: the inputs that get a gradient. lists: those of ``saved`` that are lists of tensors. inputs: the input of
+    each edge; none where an input is a list, which has many.
     """
 
-    __slots__ = ("lists", "record", "saved", "saved_nontensors", "values", "vjp", "vjp_recorded", "wants")
+    __slots__ = ("_narrower", "_text", "inputs", "lists", "record", "saved", "saved_nontensors", "values", "vjp",
+                 "vjp_recorded", "wants")  # fmt: skip
 
     def __init__(self, op: Any, kinds: tuple[int, ...], half: bool):
-        text = _Text(op, kinds, half)
+        self._text = text = _Text(op, kinds, half)
+        self._narrower: dict[tuple[bool, ...], tuple[Any, Any]] = {}
+        self.inputs = text.inputs()
         self.wants, self.saved, self.saved_nontensors = text.wants, text.saved, text.saved_nontensors
         self.lists = tuple(n for n in text.saved if text.starred(n))
         define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
-        scope: dict[str, Any] = {
-            "recorder": self, "node_type": op.node_type, "wants": self.wants, "new": object.__new__,
-            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
-            "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
-            "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
-            "wide": half_ops.widened, "narrow": half_ops.narrowed,
-        }  # fmt: skip
-        for name in self.wants:
-            scope[f"rule_{name}"] = op.grads[name][0]
-            scope[f"fast_{name}"] = (op.backward_kernels.get(name) or op.grads[name])[0]
-        scope["joint"] = op.joint_kernel[0] if op.joint_kernel else None
+        scope = self._scope(text)
         # Functions of the core are globals of the text, not attributes of modules: one look-up each.
         exec(text.record() + text.vjp() + text.vjp_recorded() + text.values(), scope)
         self.record, self.values = scope["record"], scope["values"]
         self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
+
+    def toward(self, leads: tuple[bool, ...]) -> tuple[Any, Any]:
+        """``vjp`` and ``vjp_recorded`` for a run in which only edges that are True here lead to what is asked for."""
+        if leads not in self._narrower:
+            text = self._text.narrowed({n for n, to in zip(self.inputs, leads, strict=True) if to})
+            scope = self._scope(text)
+            exec(text.vjp() + text.vjp_recorded(), scope)
+            self._narrower[leads] = scope["vjp"], scope["vjp_recorded"]
+        return self._narrower[leads]
+
+    def _scope(self, text: _Text) -> dict[str, Any]:
+        """The names that the functions use."""
+        op = text.op
+        scope: dict[str, Any] = {
+            "recorder": self, "node_type": op.node_type, "wants": text.wants, "new": object.__new__,
+            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
+            "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
+            "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
+            "wide": half_ops.widened, "narrow": half_ops.narrowed,
+            "joint": op.joint_kernel[0] if op.joint_kernel else None,
+        }  # fmt: skip
+        for name in text.wants:
+            scope[f"rule_{name}"] = op.grads[name][0]
+            scope[f"fast_{name}"] = (op.backward_kernels.get(name) or op.grads[name])[0]
+        return scope
 
 
 def _unrecorded(*args: Any) -> None:
@@ -175,6 +205,18 @@ class _Text:
         self.named = [n for n in op.results if n in used]  # those that a rule needs by themselves
         self.saved = sorted(n for n in used if n in ("out", *op.results) or self.kinds.get(n, OTHER) != OTHER)
         self.saved_nontensors = sorted(used - set(self.saved))
+
+    def narrowed(self, wants: set[str]) -> _Text:
+        """The same pattern, of which only the gradients of these inputs are computed."""
+        text = copy.copy(self)
+        text.wants = tuple(n for n in self.wants if n in wants)
+        return text
+
+    def inputs(self) -> tuple[str, ...]:
+        """The input of each edge; none if there are lists."""
+        if WANTED_LIST in map(self.kinds.__getitem__, self.op.grads):
+            return ()
+        return tuple(n for n in self.op.grads if self.kinds[n] in (TENSOR, WANTED))
 
     def starred(self, name: str) -> bool:
         """Whether a saved name is a list, which the tuple of saved tensors contains item by item."""
@@ -254,10 +296,10 @@ class _Text:
         """The line that returns the gradients in the order of the edges."""
         parts = []
         for n in self.op.grads:
-            if self.kinds[n] == TENSOR:
-                parts.append("None")
-            elif n in self.wants:
+            if n in self.wants:
                 parts.append(f"*grad_{n}" if self.kinds[n] == WANTED_LIST else f"grad_{n}")
+            elif self.kinds[n] in (TENSOR, WANTED):
+                parts.append("None")
         grads = f"({_tuple(parts)})"
         return f"    return {f'narrow(node.input_dtypes, {grads})' if self.half else grads}\n"
 

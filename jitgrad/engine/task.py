@@ -93,6 +93,7 @@ class Task:
         self.wanted_nodes = set(map(node_of, wanted or ()))
         self.ends: set[Node] = self.wanted_nodes if ends else set()
         self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
+        self.active: set[Node] | None = None  # with ``wanted``: those, and the nodes whose gradients are asked for
         self.seen: set[Node] = set()  # all op nodes behind the roots
         self.callbacks: list[Callable[[], Any]] = []
 
@@ -128,7 +129,7 @@ class Task:
         waiting, rules, keep, deliver, borrowed = self.waiting, self.rules, self.keep, self.deliver, self.borrowed
         captures = self.wanted_nodes
         add = add_unlike if exchanged else add_gradients
-        active = captures | self.needed if self.needed is not None else None
+        active = self.active
         for node in nodes:
             if node.special or (captures and node in captures):
                 self.step(node)
@@ -137,7 +138,10 @@ class Task:
             if grad is None:
                 self.step(node)
                 continue
-            results = node.vjp_recorded(grad) if rules else node.vjp(grad)
+            if active is not None:
+                results = node.vjp_toward(active, rules)(grad)
+            else:
+                results = node.vjp_recorded(grad) if rules else node.vjp(grad)
             if not keep:
                 node.release()
             owned = node.owned
@@ -212,7 +216,7 @@ class Task:
         for edge in (*roots, *(e for n in needed for e in n.edges)):
             if type(edge) is AccumulateGrad and edge in wanted:
                 leaves[edge] = leaves.get(edge, 0) + 1
-        self.needed, self.leaves = needed, leaves
+        self.needed, self.active, self.leaves = needed, needed | wanted, leaves
         return [n for n in nodes if n in needed or n in wanted]
 
     def step(self, node: Node) -> None:
@@ -237,9 +241,7 @@ class Task:
 
     def leads_on(self, edge: Edge | None) -> bool:
         """Whether anything that was asked for depends on a gradient at this edge."""
-        if self.needed is None:
-            return True
-        return edge is not None and ((node := node_of(edge)) in self.needed or node in self.wanted_nodes)
+        return self.active is None or (edge is not None and node_of(edge) in self.active)
 
     def collect(self, node: Node) -> list[Tensor | None]:
         """Take the gradients that wait at the node, one per output."""
@@ -275,6 +277,8 @@ class Task:
         """Call the node; where no gradient has arrived, most nodes return none."""
         if not node.runs_without_gradient and all(g is None for g in grads):
             return (None,) * len(node.edges)
+        if self.active is not None:
+            return node.vjp_toward(self.active, self.rules)(*grads)
         return node.vjp_recorded(*grads) if self.rules else node.vjp(*grads)
 
     def tensor_hooks(self, node: Node, grads: Gradients) -> Gradients:
