@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.bench_import import FIRST_GRADIENT
 from benchmarks.rounds import Times
-from benchmarks.steps import STEPS
+from benchmarks.steps import PROBLEMS, STEPS
 
 from .table import Figure
 
@@ -60,21 +60,28 @@ PEAK = """
 import ctypes, gc, sys
 sys.path.insert(0, {folder!r})
 import {engine} as torch
-from benchmarks.steps import STEPS
+from benchmarks.steps import PROBLEMS, STEPS, compiled
 
 def kilobytes(field):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
 
-step = STEPS[{name!r}](torch)
-step(), step()
+def made(name):
+    work = compiled(torch, PROBLEMS[name]) if {compiled} else STEPS[name](torch)
+    return getattr(work, "step", work)
+
+step = made({name!r})
+for _ in range(5):
+    step()
 del step  # kernels are compiled; what the tensors took is given back
+if {compiled}:
+    torch.compiler.reset()
 gc.collect()
 getattr(torch.cpu, "empty_cache", int)()
 ctypes.CDLL(None).malloc_trim(0)
 before = kilobytes("VmRSS")
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")
-step = STEPS[{name!r}](torch)
+step = made({name!r})
 for _ in range(5):
     step()
 print((kilobytes("VmHWM") - before) / 1024)
@@ -157,9 +164,15 @@ def memory() -> None:
         print(in_child(LONG_CHAIN.format(engine="torch", turns=1)))
     print("\nMB that a step takes at its peak, its parameters and data included")
     for name in STEPS:
-        codes = {e: PEAK.format(engine=e, name=name, folder=BENCH) for e in ("jitgrad", "torch") if find_spec(e)}
+        codes = {e: _peak(e, name) for e in ("jitgrad", "torch") if find_spec(e)}
+        if name in PROBLEMS:
+            codes["jitgrad.compile"] = _peak("jitgrad", name, compiled=True)
         peaks = {engine: float(in_child(code)) for engine, code in codes.items()}
         print(f"{name}: " + ", ".join(f"{engine} {peak:.1f}" for engine, peak in peaks.items()))
+
+
+def _peak(engine: str, name: str, compiled: bool = False) -> str:
+    return PEAK.format(engine=engine, name=name, folder=BENCH, compiled=compiled)
 
 
 PROCESSES = {"import": imports, "gradient": gradient, "memory": memory}

@@ -12,12 +12,11 @@ import numpy as np
 
 from jitgrad.compiler.memory import written_roots
 from jitgrad.compiler.numbers import is_live
+from jitgrad.compiler.placeholders import CONSTANT_BYTES
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.program import Launch
 
 __all__ = ["constant_roots"]
-
-_MOST_BYTES = 1 << 20  # of memory that stays, where it could be shared with others' that live at other times
 
 
 def constant_roots(
@@ -31,7 +30,7 @@ def constant_roots(
     fixed = set(initial) - written_roots([*given, *launches])
     steps = [_Step(made) for made in launches]
     last = {id(r): number for number, s in enumerate(steps) for r in s.out}  # launch that writes there
-    roots = {id(r): r for s in steps for r in s.out if private(r) and r.nbytes <= _MOST_BYTES}
+    roots = {id(r): r for s in steps for r in s.out if private(r) and r.nbytes <= CONSTANT_BYTES}
     left, size = set(roots), -1
     while len(left) != size:
         size = len(left)

@@ -82,6 +82,7 @@ class Backward:
         if any(_has_hooks(n) for r in results for n in _behind(r, ends) - ends):
             raise NotReplayable("its tensors have hooks or retain gradients, and backward runs outside of it")
         self.found = run([r._edge for r in results], self.grads, True, False, edges, False, ends=True)
+        recording.placeholders.restore()
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
         self._reaches = [[node_of(e) in _behind(r, ends) for e in edges] for r in results]

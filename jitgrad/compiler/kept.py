@@ -22,7 +22,13 @@ class Kept:
     def __init__(self, leaves: list[Tensor], begin: Beginning):
         self.leaves, self.begin = leaves, begin
         self.grads: list[Any] = []
-        begin.compare(second=Rows([[_NEVER]]))
+        self._never = Rows([[_NEVER]])
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the gradients, before others are made: the last run's memory is not written to again."""
+        self.begin.compare(second=self._never)  # first: the rows say where the gradients' counts of references are
+        self.grads = []
 
     def take(self, *grads: Tensor) -> None:
         """Note the gradients that the leaves have got."""

@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.recording import Recording
-from jitgrad.core.block_pool import MIN_BYTES
+from jitgrad.core.block_pool import MIN_BYTES, pool
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.program import Launch, Place, Ranges
@@ -174,7 +174,7 @@ class Temporaries:
         # A new tensor may also be on memory of one from outside, as ``detach()`` is.
         outside = {id(owner_of(n.data)) for n in recording.notes.tensors.values()}
         taken = {id(f.root) for f in escaping} | set(recording.initial) | outside
-        roots = {id(r): r for r in _roots(launches) if id(r) in recording.announced}
+        roots = {id(r): r for r in _roots(launches) if id(r) in recording.placeholders.announced}
         self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
         self.recorded = sum(root.nbytes for root in self._roots.values())
         self._find_extents()
@@ -210,7 +210,8 @@ class Temporaries:
                     lives[id(root)] = (root, first, number)
         used = list(lives.values())
         offsets, self.nbytes = arena_offsets(used)
-        self.block = np.empty(self.nbytes + _ALIGNMENT, np.uint8)
+        size = self.nbytes + _ALIGNMENT
+        self.block = np.empty(size, np.uint8) if size < MIN_BYTES else pool.array((size,), np.dtype(np.uint8), size)
         base = -(-address_of(self.block) // _ALIGNMENT) * _ALIGNMENT
         self.regions = [
             Region(*extent_of(root), None, extent_of(root)[0] - at - base)

@@ -6,6 +6,7 @@ import operator
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ class Notes:
         self.guards: dict[Any, Guard] = {}
         self.known: dict[int, Any] = {}
         self.tensors: dict[int, TensorNote] = {}
-        self.created: dict[int, Tensor] = {}
+        self.created = weakref.WeakValueDictionary[int, Tensor]()  # by id
         self.reading = False  # whether a number of a tensor is read that a program can read as well
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []

@@ -12,6 +12,7 @@ import numpy as np
 
 from jitgrad.compiler.notes import Notes, TensorNote
 from jitgrad.compiler.numbers import is_live, plain
+from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.watch import Watch
 from jitgrad.core.host_reads import read_observers
 from jitgrad.core.node import node_of
@@ -51,8 +52,8 @@ class Recording:
         # By id of the memory: (memory, what it held at first, which launch found it so) of new tensors that were not
         # written by a launch first, as those made of Python's numbers.
         self.initial: dict[int, tuple[Any, Any, int]] = {}
-        self.announced: set[int] = set()  # ids of the memory of new tensors
         self._touched: set[int] = set()
+        self.placeholders = Placeholders(self.launches, self.initial, self._forget)
         self._thread = threading.get_ident()
 
     # -- observers --------------------------------------------------------------------------------------
@@ -61,6 +62,7 @@ class Recording:
         """A launch was done."""
         if threading.get_ident() == self._thread:
             self.launches.append(Launch(kernel, args, []))
+            self.placeholders.launched()
 
     def before(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
         """A launch is about to be done: what it finds in memory of new tensors is kept, if it may read it."""
@@ -74,7 +76,7 @@ class Recording:
                 continue
             self._touched.add(id(root))
             whole = k in writes and args[k].nbytes == root.nbytes and id(root) not in self.notes.host_made
-            if id(root) in self.announced and not (whole and id(root) not in read):
+            if id(root) in self.placeholders.announced and not (whole and id(root) not in read):
                 self.initial[id(root)] = root, root.copy(order="K"), len(self.launches)
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -85,7 +87,12 @@ class Recording:
         if threading.get_ident() == self._thread:
             self.notes.created[id(tensor)] = tensor
             if isinstance(tensor._data, np.ndarray):
-                self.announced.add(id(owner_of(tensor._data)))
+                self.placeholders.announce(owner_of(tensor._data))
+
+    def _forget(self, key: int) -> None:
+        """Memory has been freed: another array may get its id."""
+        self._touched.discard(key)
+        self.notes.host_made.discard(key)
 
     def _on_read(self, what: str) -> None:
         if threading.get_ident() == self._thread and not self.notes.reading:
@@ -116,6 +123,7 @@ class Recording:
             self.result = unflatten([plain(r) for r in self.results], self.result_structure)
         if notes.reason is not None:
             return
+        self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(owner_of(note.data)), None)
         for leaf in self.results:

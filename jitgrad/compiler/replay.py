@@ -175,8 +175,10 @@ class _Text:
         apart = self._apart([slots[k] for k in first])
         begin.refuse_overlap(apart)
         begin_all.refuse_overlap(apart)
+        self.sure = not apart  # that a run which makes gradients anew will not be refused once it has begun
         self.keeper = Kept([c.tensor for c in self.kept], begin) if kept else None
         self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
+        self.scope["release_kept"] = self.keeper and self.keeper.release
         arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
         return begin, arrays[0], arrays[1]
 
@@ -205,6 +207,9 @@ class _Text:
         ]  # fmt: skip
         if kept:
             lines += ["again = status != 2", "if not again:"]
+            unread = [c for c in self.kept if self.sure and not self.notes.tensors[id(c.tensor)].grad_read]
+            # The memory of the old ones is free for the new ones.
+            lines += ["    release_kept()", *(f"    {self._leaf(c)}._grad = None" for c in unread)]
             lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
             lines += [f"    status = begin_all({everything})"]
         return [*lines, "if status:", "    if status < 4: return MISS", "    fail(status - 4)"]

@@ -1,0 +1,161 @@
+"""Arrays that stand in recorded launches for memory of new tensors, so that it is freed when the function frees it.
+
+Recorded launches are told apart by the addresses of their arrays, so no two that live at different times may have the
+same one; if launches held the arrays themselves, all temporaries of a step would be there at once. A placeholder has an
+address that nothing else gets, and memory that nothing is ever written to, so that the system never provides it.
+What is there when the recording ends, such as a result, takes the place of its placeholder again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.numbers import is_live
+from jitgrad.core.block_pool import MIN_BYTES
+from jitgrad.dispatch.strides import owner_of
+from jitgrad.kernels.program import Launch
+
+__all__ = ["CONSTANT_BYTES", "Placeholders"]
+
+CONSTANT_BYTES = 1 << 20  # of an array of constants, at most: it stays, where it could share memory with others
+
+_CHUNK = 1 << 26  # bytes that are asked for at once: more than any C library takes from what was used before
+_LINE = 64
+
+
+class _Root:
+    """An array of which others are views: ``launches`` holds numbers of launches in which it has no placeholder yet."""
+
+    def __init__(self, root: np.ndarray[Any, Any], died: Callable[[int], None]):
+        key = id(root)
+        self.reference = weakref.ref(root, lambda _: died(key))
+        self.launches: list[int] = []
+        self.placeholder: Any = None
+        self.kept: Any = None
+
+
+class Placeholders:
+    """The placeholders of a recording's launches.
+
+    ``announced``: ids of the memory of new tensors, those of their placeholders included. initial: ids of memory whose
+    first contents are kept. forget: called with the id of memory that has been freed.
+    """
+
+    def __init__(self, launches: list[Launch], initial: Collection[int], forget: Callable[[int], None]):
+        self.launches, self.announced, self._initial, self._forget = launches, set[int](), initial, forget
+        self._roots: dict[int, _Root] = {}
+        self._small: list[Any] = []
+        self._constant: set[int] = set()  # ids of memory that holds what is computed of constants, perhaps
+        self._chunk, self._used = np.empty(0, np.uint8), 0
+
+    def announce(self, root: np.ndarray[Any, Any]) -> None:
+        """Note that an array is the memory of a new tensor."""
+        self.announced.add(id(root))
+        if root.nbytes < MIN_BYTES:
+            self._small.append(root)
+        elif (found := self._root(root)).launches:
+            self._decide(found, root)
+
+    def launched(self) -> None:
+        """Note the last launch of the list."""
+        number = len(self.launches) - 1
+        made = self.launches[number]
+        roots = {k: owner_of(a) for k, a in enumerate(made.args) if isinstance(a, np.ndarray)}
+        self._note_constants(made, roots)
+        for root in {id(r): r for r in roots.values() if r.nbytes >= MIN_BYTES}.values():
+            found = self._root(root)
+            found.launches.append(number)
+            if id(root) in self.announced:
+                self._decide(found, root)
+
+    def restore(self) -> None:
+        """Put arrays that are still there in the place of their placeholders; from now on they stay."""
+        there: dict[int, Any] = {}
+        for found in list(self._roots.values()):
+            root = found.reference()
+            if root is not None and found.placeholder is not None:
+                there[id(found.placeholder)] = root
+                found.kept, found.placeholder = root, None
+        if there:
+            for number in range(len(self.launches)):
+                self._replace(number, there)
+
+    # -- one array ----------------------------------------------------------------------------------------
+
+    def _root(self, root: np.ndarray[Any, Any]) -> _Root:
+        found = self._roots.get(id(root))
+        if found is None:
+            found = self._roots[id(root)] = _Root(root, self._died)
+        return found
+
+    def _died(self, key: int) -> None:
+        self._roots.pop(key, None)
+        self.announced.discard(key)
+        self._constant.discard(key)
+        self._forget(key)
+
+    def _decide(self, found: _Root, root: np.ndarray[Any, Any]) -> None:
+        """Let an array be replaced in launches so far, unless what is in it may be asked for later."""
+        asked_for = id(root) in self._initial or id(root) in self._constant
+        if found.kept is None and (asked_for or not _is_dense(root)):
+            found.kept = root
+        if found.kept is None:
+            if found.placeholder is None:
+                found.placeholder = self._placeholder(root)
+                self.announced.add(id(found.placeholder))
+            for number in found.launches:
+                self._replace(number, {id(root): found.placeholder})
+        found.launches.clear()
+
+    def _note_constants(self, made: Launch, roots: dict[int, Any]) -> None:
+        """What `constants.constant_roots` will find, or more than that."""
+        writes = set(made.kernel.writes)
+        reads = {id(r) for k, r in roots.items() if k not in writes}
+        constant = not any(map(is_live, made.args)) and all(k in self._initial or k in self._constant for k in reads)
+        for k in writes & roots.keys():
+            if constant and roots[k].nbytes <= CONSTANT_BYTES:
+                self._constant.add(id(roots[k]))
+            else:
+                self._constant.discard(id(roots[k]))
+
+    def _replace(self, number: int, instead: dict[int, Any]) -> None:
+        """Put views of other arrays in the place of those of the arrays whose ids these are."""
+        if number >= len(self.launches):  # launches at the end have been left out since
+            return
+        made = self.launches[number]
+        args = list(made.args)
+        for k, a in enumerate(args):
+            if isinstance(a, np.ndarray) and (other := instead.get(id(root := owner_of(a)))) is not None:
+                args[k] = _view(a, root, other)
+        self.launches[number] = made._replace(args=tuple(args))
+
+    def _placeholder(self, root: np.ndarray[Any, Any]) -> Any:
+        low, high = extent_of(root)
+        size = -(-(high - low) // _LINE) * _LINE
+        if self._used + size > self._chunk.nbytes:
+            self._chunk = np.empty(max(size, _CHUNK) + _LINE, np.uint8)
+            self._used = -address_of(self._chunk) % _LINE
+        block: Any = (ctypes.c_char * size).from_buffer(self._chunk, self._used)  # type: ignore[arg-type]
+        self._used += size
+        return np.ndarray(root.shape, root.dtype, block, 0, root.strides)
+
+
+def _is_dense(root: np.ndarray[Any, Any]) -> bool:
+    low, high = extent_of(root)
+    return high - low == root.nbytes
+
+
+def _view(a: np.ndarray[Any, Any], root: np.ndarray[Any, Any], other: Any) -> Any:
+    """What ``a`` is of ``root``, of another array with the same layout."""
+    if a is root:
+        return other
+    order = sorted(range(other.ndim), key=lambda axis: -other.strides[axis])
+    made = np.ndarray(a.shape, a.dtype, other.transpose(order), address_of(a) - address_of(root), a.strides)
+    made.flags.writeable = a.flags.writeable
+    return made

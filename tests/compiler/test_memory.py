@@ -1,0 +1,128 @@
+"""The memory of compiled functions: what a recording and its replays need at once."""
+
+import pytest
+
+import jitgrad as torch
+from jitgrad.compiler import placeholders
+from jitgrad.core.block_pool import pool
+
+SIZE = 1 << 19  # elements: arrays of 2 MB, more than an array of constants may have
+
+
+class Peak:
+    """The most bytes of the pool's blocks that arrays had at one time."""
+
+    def __init__(self, monkeypatch):
+        self.now = self.most = 0
+        take, give_back = pool._take, pool._give_back
+
+        def counted(size):
+            self.now += size
+            self.most = max(self.most, self.now)
+            return take(size)
+
+        def returned(loan):
+            self.now -= len(loan.block)
+            give_back(loan)
+
+        monkeypatch.setattr(pool, "_take", counted)
+        monkeypatch.setattr(pool, "_give_back", returned)
+
+    def of(self, step):
+        self.now = self.most = 0
+        step()
+        return self.most
+
+
+@pytest.fixture
+def peak(monkeypatch):
+    return Peak(monkeypatch)
+
+
+def test_a_recording_lets_go_of_temporaries(peak):
+    x = torch.randn(SIZE)
+
+    def chain():
+        y = x * 2
+        for _ in range(8):
+            y = (y + 1).sin()
+        return y.sum()
+
+    wanted = peak.of(chain)
+    assert wanted < 4 * x.nbytes
+    compiled = torch.compile(chain, options={"fusion": False, "row_blocks": False})
+    assert peak.of(compiled) <= wanted
+    assert peak.of(compiled) <= wanted
+    x.copy_(torch.randn(SIZE))
+    assert torch.equal(compiled(), chain())
+    assert len(compiled.explain().recordings) == 1
+
+
+def test_new_gradients_take_the_place_of_old_ones(peak):
+    x = torch.randn(SIZE, requires_grad=True)
+
+    def step():
+        x.grad = None
+        (x.sin() * x).sum().backward()
+
+    step()
+    wanted = peak.of(step)
+    compiled = torch.compile(step)
+    compiled()
+    for _ in range(3):
+        assert peak.of(compiled) <= wanted
+    kept = x.grad  # someone else has it, so that the next run has to make another one
+    kept_values = kept.clone()
+    with torch.no_grad():
+        x.mul_(0.5)
+    compiled()
+    assert x.grad is not kept and torch.equal(kept, kept_values)
+    found = x.grad.clone()
+    step()
+    assert torch.allclose(found, x.grad)
+
+
+@pytest.fixture
+def every_size(monkeypatch):
+    monkeypatch.setattr(placeholders, "MIN_BYTES", 1)
+
+
+def agree(function, *shapes, requires_grad=False):
+    compiled = torch.compile(function, fullgraph=True)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        given = [torch.randn(s, requires_grad=requires_grad) for s in shapes]
+        found, wanted = compiled(*given), function(*given)
+        if requires_grad:
+            found, wanted = (torch.autograd.grad(r.square().sum(), given) for r in (found, wanted))
+        else:
+            found, wanted = [found], [wanted]
+        for one, other in zip(found, wanted, strict=True):
+            assert one.stride() == other.stride()
+            assert torch.allclose(one, other)
+    assert compiled._variants
+
+
+@pytest.mark.parametrize("rows", [7, 300])
+def test_constants_keep_their_values(rows, every_size):
+    agree(lambda x: x.masked_fill(torch.ones(rows, rows).triu(1) > 0, -1.0).softmax(-1) * 2, (rows, rows))
+
+
+def test_temporaries_in_any_order_of_memory(every_size):
+    agree(lambda x: ((x.t() * 2).exp()[1:, ::2] + 1).t() * x.t().sin().t()[::2, 1:], (6, 5))
+    agree(lambda x: (x.permute(2, 0, 1) * 2).cumsum(1).permute(1, 2, 0) + 1, (3, 4, 5))
+
+
+def test_temporaries_that_are_written_in_part(every_size):
+    def function(x):
+        made = torch.empty_like(x)
+        made[:2] = x[:2] * 3
+        made[2:] = 1.0
+        made[1:3] += x[1:3]
+        return made.expand(2, *x.shape).sum(0) + torch.cat([made[2:], made[:2]])
+
+    agree(function, (4, 5))
+
+
+def test_temporaries_that_backward_reads(every_size):
+    agree(lambda x, w: ((x @ w).sigmoid() * (x @ w).tanh()).exp(), (4, 5), (5, 6), requires_grad=True)
