@@ -238,14 +238,23 @@ def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
     if (parameters["running_mean"] is None) != (parameters["running_var"] is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    _check_channels(x)
-    channels = x.shape[1] if x.ndim > 1 else 0
+    channels = x.shape[1]
     for name, p in parameters.items():
         if p is not None and p.numel() != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {p.numel()}")
     if not x.dtype.is_floating_point:
         raise not_implemented_for("batch_norm", x.dtype)
     check_mixed(x._layout, *(p if p is None else p._layout for p in parameters.values()))
+
+
+def _of_nothing(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """The norm of an input without elements: no averages move, and of the parameters only the first values count.
+
+    So their number need not be that of the channels, but an IndexError says that there are none, as in PyTorch.
+    """
+    out = x.clone()
+    out = out if weight is None else out * weight.select(0, 0)
+    return out if bias is None else out + bias.select(0, 0)
 
 
 def batch_norm(
@@ -257,14 +266,15 @@ def batch_norm(
     Training: mean and variance are the batch's, and the running ones, if given, move by ``momentum`` towards them
     (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
     """
+    _check_channels(input)
+    if not input._layout.numel:
+        return _of_nothing(input, weight, bias)
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     if mixes(input, *names.values()):
         return in_float32(
             lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
         )
     _check(input, as_flag(training), **names)
-    if input.ndim < 2:
-        return input.clone()
     if not isinstance(momentum, numbers.Real):
         raise TypeError(
             f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"

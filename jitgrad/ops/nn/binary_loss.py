@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, broadcast_shapes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -87,6 +87,8 @@ class BinaryCrossEntropy(Structured):
         if target._layout.dtype is not x._layout.dtype:
             got, wanted = scalar_type(target._layout.dtype), scalar_type(x._layout.dtype)
             raise RuntimeError(f"Found dtype {got} but expected {wanted}")
+        if not x._layout.dtype.is_floating_point:
+            raise not_implemented_for("binary_cross_entropy", x._layout.dtype)
         _check_probabilities("input", x)
         _check_probabilities("target", target)
         return _weighted_values(kernels.BINARY, x, target, weight, reduction)

@@ -279,9 +279,9 @@ def _layer_blocks(x: Layout, shape: tuple[int, ...], weight: Layout | None, bias
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
             f"got input of size{list(x.shape)}"
         )
+    check_mixed(x, weight, bias)  # before the dtype: integers with parameters of floats are a mixture
     if not x.dtype.is_floating_point:
         raise not_implemented_for("LayerNormKernelImpl", x.dtype)
-    check_mixed(x, weight, bias)
     return math.prod(x.shape[: -len(shape)]), 1, math.prod(shape)
 
 
@@ -362,9 +362,9 @@ def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | N
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(p.shape)} and input of shape {list(x.shape)}"
             )
+    check_mixed(x._layout, *(p if p is None else p._layout for p in (weight, bias)))
     if not x.dtype.is_floating_point:
         raise not_implemented_for("GroupNormKernelImpl", x.dtype)
-    check_mixed(x._layout, *(p if p is None else p._layout for p in (weight, bias)))
 
 
 def group_norm(

@@ -37,6 +37,7 @@ def along(rows: Kernel, columns: Kernel, dim: int, **inputs: Layout) -> Any:
     layout = list(inputs.values())[-1]
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
     if not out.numel:
+        normalize_dim(dim, out.ndim)
         return lambda *_: wrap(empty_for(out), out)
     shape = plan_reduction(out, dim).source
     arrays = [row_major(name, x, shape) for name, x in inputs.items()]

@@ -278,3 +278,10 @@ def test_errors(call, kind, words):
 def test_divergences_of_whole_numbers_are_refused():
     with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported"):
         F.kl_div(torch.ones(2), torch.ones(2, dtype=torch.int64), reduction="sum")
+
+
+@pytest.mark.parametrize(("dtype", "title"), [(torch.complex64, "ComplexFloat"), (torch.int64, "Long")])
+def test_binary_cross_entropy_is_of_real_floats(dtype, title):
+    x = torch.ones(2, 3, dtype=dtype)
+    with pytest.raises(NotImplementedError, match=f'"binary_cross_entropy" not implemented for \'{title}\''):
+        F.binary_cross_entropy(x, x)

@@ -102,3 +102,10 @@ def test_errors():
         x.long().softmax(0)
     with pytest.raises(NotImplementedError, match="\"log_softmax_lastdim_kernel_impl\" not implemented for 'Int'"):
         x.int().log_softmax(1)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize(("shape", "dim"), [((0,), 1), ((0,), -2), ((0, 3), 2)])
+def test_a_dim_out_of_range_of_what_is_empty(name, shape, dim):
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        getattr(torch, name)(torch.ones(shape), dim)
