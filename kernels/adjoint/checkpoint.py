@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.lives import names_read
 from jitgrad.kernels.adjoint.ssa import Loop, Value, Values, Write
+from jitgrad.kernels.adjoint.to_ssa import surely_assigned
 from jitgrad.kernels.adjoint.write import expression_text, range_text, statement_lines
 
 __all__ = ["Stretches", "entry_values", "long_loops"]
@@ -64,6 +65,13 @@ def _carried(loop: Loop) -> list[str]:
     return [c.start.now.id for c in loop.carried if c.first is not None]  # type: ignore[attr-defined]
 
 
+def _first_assigned(loop: Loop) -> list[str]:
+    """The scalars that have no value ahead of the loop, and that not every iteration assigns to."""
+    sure = surely_assigned(loop.origin.body)  # type: ignore[attr-defined]
+    found = [c.start.now.id for c in loop.carried if c.first is None]  # type: ignore[attr-defined]
+    return [n for n in found if n not in sure]
+
+
 def _changed_arrays(loop: Loop) -> list[str]:
     """The arrays that the loop writes into or exchanges, and that are there when it begins."""
     changed: dict[str, None] = {}
@@ -83,7 +91,8 @@ class Stretches:
 
     def __init__(self, values: Values, loop: Loop, number: int, unique: Callable[[str], str]):
         self.values, self.loop, self.number = values, loop, number
-        self.arrays, self.scalars = _state_arrays(values, loop), _carried(loop)
+        self.unassigned = _first_assigned(loop)
+        self.arrays, self.scalars = _state_arrays(values, loop), [*_carried(loop), *self.unassigned]
         assert isinstance(loop.origin, p.For)
         self.origin: p.For = loop.origin
         self.trips, self.length, self.first = unique("trips"), unique("stretch"), unique("first")
@@ -95,6 +104,8 @@ class Stretches:
         kinds, trips, length = self.values.program.kinds, self.trips, self.length
         count = f"-(-{trips} // {self.number})" if self.number else f"int(math.sqrt({trips}))"
         lines = [f"{trips} = len({self._range()})", f"{length} = max(1, {count})"]
+        zeros = {"bool": "False", "int64": "0"}
+        lines += [f"{n} = {zeros.get(kinds[n].dtype, '0.0')}" for n in self.unassigned]
         for n, state in self.states.items():
             sizes = "".join(f", {n}.shape[{k}]" for k in range(kinds[n].ndim or 0))
             dtype = "bool_" if kinds[n].dtype == "bool" else kinds[n].dtype

@@ -25,7 +25,7 @@ from jitgrad.kernels.adjoint.ssa import (
     index_of,
 )  # fmt: skip
 
-__all__ = ["values_of"]
+__all__ = ["surely_assigned", "values_of"]
 
 # Calls that cost less than keeping their value would.
 _CHEAP = {"abs", "sign", "int", "float", "bool", "min", "max", "floor", "ceil", "trunc", "square", "isnan", "isinf",
@@ -197,7 +197,8 @@ class _Builder:
         if isinstance(s, p.For):
             node.index = inner[s.index] = self._value(s.index, "index", body)
         assigned = dict.fromkeys(a.target for a in p.statements(s.body) if isinstance(a, p.Assign))
-        starts = {v: self._value(v, "carried", body) for v in assigned if v in current}
+        sure = surely_assigned(s.body)  # another keeps what an earlier iteration gave it, even if it had nothing before
+        starts = {v: self._value(v, "carried", body) for v in assigned if v in current or v not in sure}
         inner.update(starts)
         self._statements(s.body, body, inner)
         block.nodes.append(node)
@@ -329,6 +330,17 @@ def _forget(body: Sequence[Statement], current: Current) -> None:
             changed.update(s.targets)
     for text in [t for t in current if "[" in t and t.split("[")[0] in changed]:
         del current[text]
+
+
+def surely_assigned(body: Sequence[Statement]) -> set[str]:
+    """The variables that each run of statements assigns to."""
+    found: set[str] = set()
+    for s in body:
+        if isinstance(s, p.Assign):
+            found.add(s.target)
+        elif isinstance(s, p.If):
+            found |= surely_assigned(s.body) & surely_assigned(s.orelse)
+    return found
 
 
 def _scalar(dtype: str) -> str:

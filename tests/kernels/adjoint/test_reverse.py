@@ -252,6 +252,44 @@ def main(a, x):
         gradients_agree(text, 0.4, x)
 
 
+def test_variables_that_begin_in_a_loop_and_skip_iterations():
+    """What one iteration has assigned is the next one's where that assigns nothing, with no value ahead of the loop."""
+    skipped = """
+def main(x, y):
+    s = 0.0
+    for i in range(x.size):
+        if y[i] > 1.3:
+            continue
+        t = x[i] * 2.0
+    return t
+"""
+    used = """
+def main(x, y):
+    s = 0.0
+    for i in range(x.size):
+        if y[i] < 1.3:
+            t = math.sin(x[i] + s)
+        s = s * 0.5 + t * t
+    return s * t
+"""
+    deep = """
+def main(x, y):
+    s = 0.0
+    for i in range(x.size):
+        for j in range(i):
+            if y[j] < 1.3:
+                t = x[i] * x[j]
+        while i > 1 and s < 1.0:
+            u = math.cos(s) + 0.1
+            s += u * t
+    return s * t + u
+"""
+    y = np.array([0.1, 2.0, 1.0, 2.0, 3.0, 0.5, 2.0])
+    x = np.array([0.3, 0.9, 1.4, 0.2, 0.7, 0.6, 1.1])
+    for text in (skipped, used, deep):
+        gradients_agree(text, x, y)
+
+
 def test_reference():
     """The reference itself: a derivative by hand."""
     from .dual import Dual, slope_of, space
