@@ -143,7 +143,8 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
 
 def _joins_integers(value: Any) -> bool:
     """Whether an argument is a list of tensors of which some are of integers or bools."""
-    return isinstance(value, (list, tuple)) and any(isinstance(t, Tensor) and not t._layout.dtype.is_half for t in value)
+    several = value if isinstance(value, (list, tuple)) else ()
+    return any(isinstance(t, Tensor) and not t._layout.dtype.is_half for t in several)
 
 
 def _meta_device(args: Iterable[Any]) -> Any:
