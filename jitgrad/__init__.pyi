@@ -997,6 +997,12 @@ def frobenius_norm(
     """The root of the sum of squares over at most two dims, of all elements for ()."""
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor on the memory of any object that has ``__dlpack__``."""
+def from_file(
+    filename: str, shared: builtins.bool | None = None, size: builtins.int | None = 0, *, dtype: _DType | None = None,
+    layout: Any = None, device: _Device | None = None, pin_memory: builtins.bool = False,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """A tensor of ``size`` elements on the memory of a file, whose bytes are read as ``dtype``."""
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the memory of a NumPy array: writing to one changes the other."""
 def frombuffer(

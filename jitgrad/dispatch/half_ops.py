@@ -121,7 +121,8 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     half = found is not None and found.is_half
     meta = _meta_device(args)
     # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
-    moves = half and op.name in _MOVING and meta is None
+    # Integers beside them are to be converted, not moved.
+    moves = half and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
     inner = plan(op, [_stand_in(a, moves) for a in args])
     convert = [_converter(args[k], moves) for k in places]
     finish = _from_bits(found) if moves else _narrowing(found) if half else None
@@ -138,6 +139,12 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
             unchecked.pop()
 
     return compute if meta is None else compute_nothing
+
+
+def _joins_integers(value: Any) -> bool:
+    """Whether an argument is a list of tensors of which some are of integers or bools."""
+    several = value if isinstance(value, (list, tuple)) else ()
+    return any(isinstance(t, Tensor) and not t._layout.dtype.is_half for t in several)
 
 
 def _meta_device(args: Iterable[Any]) -> Any:

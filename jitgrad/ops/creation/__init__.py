@@ -1,7 +1,8 @@
 """Tensors from numbers, arrays and Python data, and back; and ops that overwrite all of a tensor.
 
 Here live creation functions (``constants.py``: from sizes and numbers, ``ranges.py``:
-numbers in a pattern, ``from_data.py``: from nested lists and arrays, ``asarray.py``: on memory of others),
+numbers in a pattern, ``from_data.py``: from nested lists and arrays, ``asarray.py``: on memory of others,
+``mapped_file.py``: on files),
 ways out (``conversion.py``: item, numpy, to; ``pickle_dlpack.py``), copies between devices (``device_copy.py``),
 questions about dtypes and layouts (``type_info.py``), and copy_, fill_, zero_, triangles and diagonals (``fill.py``).
 Random values belong in ``random``.
@@ -23,5 +24,6 @@ publish_later("jitgrad.ops.creation.typed_storage", functions=f"TypedStorage {_O
               methods="_typed_storage storage")  # fmt: skip
 publish_later("jitgrad.ops.creation.sharing", methods="is_shared share_memory_")
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")
+publish_later("jitgrad.ops.creation.mapped_file", functions="from_file")
 publish_later("jitgrad.ops.creation.rare_methods",
               methods="dim_order module_load record_stream reinforce resize resize_as storage_type")  # fmt: skip

@@ -7,7 +7,6 @@ know a dtype are in typed_storage.py.
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.strides import Memory, extent, owner_of, restrided, storage_of
 from jitgrad.kernels.lazy_array import memory_of
 from jitgrad.ops.creation import sharing
+from jitgrad.ops.creation.mapped_file import mapped_bytes
 
 __all__ = ["Storage", "UntypedStorage", "is_storage", "new_items", "storage_of_bytes", "untyped_storage"]
 
@@ -230,18 +230,9 @@ class UntypedStorage(Storage):
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """A storage on the memory of a mapped file; writes reach the file only if it is ``shared``."""
-        with open(filename, "r+b" if shared else "rb") as file:
-            have = os.fstat(file.fileno()).st_size
-            if shared and have < nbytes:
-                file.truncate(nbytes)
-            elif have < nbytes:
-                raise RuntimeError(
-                    f"file <{filename}> size <{have}> is smaller than the required mapping size <{nbytes}>"
-                )
-            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-            content = mmap.mmap(file.fileno(), nbytes, access=access) if nbytes else bytearray()
-        made = storage_of_bytes(np.frombuffer(content, np.uint8))
-        made.filename = os.fspath(filename)
+        name = os.fspath(filename)
+        made = storage_of_bytes(mapped_bytes(name, shared, nbytes))
+        made.filename = name if shared else None
         return made
 
     def __reduce__(self) -> Any:

@@ -95,19 +95,20 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     Without bounds they are the least and the largest element. Elements outside, and NaN, are left out.
     """
     dtype, count = input._layout.numpy_dtype, int_argument("histc", "bins", 2, bins)
-    if dtype.kind != "f":
-        raise not_implemented_for("histogram_cpu", input._layout.dtype)
     if count <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension 0")
-    low, high = (dtype.type(number_argument("histc", n, k, v)) for n, k, v in (("min", 3, min), ("max", 4, max)))
+    low, high = (number_argument("histc", n, k, v) for n, k, v in (("min", 3, min), ("max", 4, max)))
+    if math.isfinite(low) and math.isfinite(high) and low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    if dtype.kind != "f":
+        raise not_implemented_for("histogram_cpu", input._layout.dtype)
+    low, high = dtype.type(low), dtype.type(high)
     x = _flat(input)
     if low == high and x.size:
         ends = _ends_of(x, 1, _refuse_range)
     else:
         if not math.isfinite(low) or not math.isfinite(high):
             _refuse_range(low, high)
-        if low > high:
-            raise RuntimeError("torch.histc: max must be larger than min")
         ends = np.array([low - 1, high + 1] if low == high else [low, high], dtype)
     out = filled(intern(dtype, (count,)), 0)
     launch(kernels.count_in_bins, x, ends, out._data)

@@ -137,3 +137,15 @@ def test_integrals():
     parts = torch.cumulative_trapezoid(t, s)
     np.testing.assert_allclose(parts[:, -1].detach().numpy(), np.trapezoid(y, x))
     assert gradgradcheck(torch.cumulative_trapezoid, (t, s))
+
+
+def test_bounds_of_histc_are_looked_at_before_the_dtype():
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(torch.tensor([1, 2]), bins=4, min=5, max=1)
+
+
+@pytest.mark.parametrize("op", [torch.quantile, torch.nanquantile])
+def test_quantiles_are_written_in_their_own_dtype_only(op):
+    out = torch.empty((), dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"quantile\(\) out tensor must be same dtype as the input tensor"):
+        op(torch.tensor([1.0]), 0.5, out=out)

@@ -68,3 +68,14 @@ def test_zeros_are_positive_and_written_again_by_a_replay(name):
     launches.replay()
     assert not x.numpy().any()
     assert not np.signbit(torch.zeros(3).numpy()).any() and np.signbit(torch.full((3,), -0.0).numpy()).all()
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("other", [torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("join", [torch.cat, torch.stack])
+def test_integers_beside_16_bit_floats_are_converted(half, other, join):
+    parts = [torch.ones(2, dtype=other), torch.tensor([2.0, 3.0], dtype=half)]
+    for made, expected in ((parts, [1, 1, 2, 3]), (parts[::-1], [2, 3, 1, 1])):
+        joined = join(made)
+        assert joined.dtype is half
+        assert joined.flatten().tolist() == expected
