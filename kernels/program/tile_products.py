@@ -151,12 +151,12 @@ def _operations(dtype: Any) -> dict[str, Any]:
         for r, row in enumerate(_transposed(builder, rows, emit.lanes)):
             emit.store(row, place(builder, builder.add(target, builder.mul(target_row, WORD(r)))), WORD(0))
 
-    def room(count: int) -> Any:
-        # Not as one array: ``alloca_once`` writes a zero to the element, and LLVM would unroll that for ever.
-        memory = lambda builder: cgutils.alloca_once(builder, ir.IntType(8), WORD(count * BYTES))  # noqa: E731
-        return lambda builder: builder.ptrtoint(memory(builder), WORD)
+    def room(builder: Any, count: int = INNER) -> Any:
+        # Not as one array: ``alloca_once`` writes a zero to the element, and LLVM takes minutes to unroll that.
+        memory = cgutils.alloca_once(builder, ir.IntType(8), WORD(count * BYTES))
+        return builder.ptrtoint(memory, WORD)
 
-    return {"tile": tile, "turn_square": turn_square, "room": room(INNER), "tile_room": room(ROWS)}
+    return {"tile": tile, "turn_square": turn_square, "room": room, "tile_room": lambda builder: room(builder, ROWS)}
 
 
 def _transposed(builder: Any, rows: list[Any], side: int) -> list[Any]:
