@@ -242,10 +242,7 @@ class Builder:
     # -- matrix products, flags, copies ---------------------------------------------------------------
 
     def _product(self, args: Sequence[Any]) -> bool:
-        x, y, out, *turned_ones = args
-        if turned_ones:  # those of a small product, which is told what is transposed
-            x, y = (a.T if turned else a for a, turned in zip((x, y), turned_ones, strict=True))
-            args = x, y, out
+        x, y, out = args
         self.uses_blas |= x.ndim > 0 and products.by_blas(x, y, out) and not stays_on_one(out.shape, x.shape[-1])
         if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
             turned = np.empty(out.shape[::-1], out.dtype)

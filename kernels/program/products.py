@@ -14,8 +14,8 @@ __all__ = ["KINDS", "WORTH_TURNING", "by_blas", "jobs"]
 BY_TILES = 1 << 18  # multiplications up to which tiles of our own were measured to be quicker than BLAS
 WORTH_TURNING = 1 << 21  # multiplications from which a transposed product and its copy are quicker than the product
 
-# Kernels that are one product of matrices.
-KINDS = {matmul.dot.name, matmul.dot_on_one.name, matmul.matmul.name, matmul.small_product.name}
+# Kernels that are one product of matrices. Not ``small_product``, a loop whose sums come out as eager's to the bit.
+KINDS = {matmul.dot.name, matmul.dot_on_one.name, matmul.matmul.name}
 
 
 def by_blas(x: Any, y: Any, out: Any) -> bool:
