@@ -23,7 +23,7 @@ from __future__ import annotations
 import ast
 import functools
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,9 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 class _Function:
     """The translation of one function; variables live in stack slots, which LLVM turns into registers."""
 
-    def __init__(self, function: Callable[..., Any], made: dict[str, ir.Function]):
+    def __init__(self, function: Callable[..., Any], made: dict[str, ir.Function], operations: Mapping[str, Any]):
         self.scope, self.made, self.target = function.__globals__, made, made[function.__name__]
+        self.operations = operations
         tree = definition(function, "function")
         self.builder = ir.IRBuilder(self.target.append_basic_block())
         self.slots: dict[str, Any] = {}
@@ -218,8 +219,8 @@ class _Function:
         if isinstance(node, ast.Call):
             function: Any = node.func
             name, args = function.id, [self.word(a) for a in node.args]
-            if name in _OPERATIONS:
-                return _OPERATIONS[name](self.builder, *args)
+            if name in self.operations:
+                return self.operations[name](self.builder, *args)
             return self.builder.call(self.made[name], args)
         if isinstance(node, ast.Compare):
             return self.builder.zext(self._comparison(node), WORD)
@@ -271,9 +272,13 @@ def _compiled(name: str, module: ir.Module) -> Any:
 
 
 def compiled_words(
-    name: str, functions: Sequence[Callable[..., Any]], helpers: Sequence[Callable[..., Any]] = ()
+    name: str, functions: Sequence[Callable[..., Any]], helpers: Sequence[Callable[..., Any]] = (),
+    operations: Mapping[str, Callable[..., Any]] | None = None, emitters: str = "",
 ) -> dict[str, int]:  # fmt: skip
-    """Addresses of the functions, by name: C functions of words, which return a word. They may call the helpers."""
+    """Addresses of the functions, by name: C functions of words, which return a word. They may call the helpers.
+
+    operations: further ones than above, by name: each gets LLVM's builder and words. emitters: the text of these.
+    """
 
     def build(module: ir.Module) -> None:
         made = {}
@@ -286,9 +291,9 @@ def compiled_words(
             made[f.__name__].linkage = "internal"
             made[f.__name__].attributes.add("noinline")
         for f in (*helpers, *functions):
-            _Function(f, made)
+            _Function(f, made, {**_OPERATIONS, **(operations or {})})
 
-    library = new_library(name, build, "\n".join([_translation(), *map(_identity, (*helpers, *functions))]))
+    library = new_library(name, build, "\n".join([_translation(), emitters, *map(_identity, (*helpers, *functions))]))
     _kept.append(library)
     return {f.__name__: library.get_pointer_to_function(f"{name}.{f.__name__}") for f in functions}
 

@@ -18,9 +18,9 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.blas import product_address
 from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
 
-__all__ = ["multiply_in_parts", "product_jobs"]
+__all__ = ["TURNED", "multiply_in_parts", "product_jobs"]
 
-_ROW_MAJOR, _AS_IT_IS, _TURNED = 101, 111, 112  # of the interface of C to BLAS
+_ROW_MAJOR, _AS_IT_IS, TURNED = 101, 111, 112  # of the interface of C to BLAS
 # The words of a job: function, one that is unused (programs have that for an error there), whether each side is turned,
 # rows, columns, inner size, then of both sides and the result address and distance of rows.
 _WORDS = 13
@@ -59,7 +59,7 @@ def _side(matrix: Any) -> tuple[int, int] | None:
     if across == size and down >= columns * size and down % size == 0:
         return _AS_IT_IS, down // size
     if down == size and across >= rows * size and across % size == 0:
-        return _TURNED, across // size
+        return TURNED, across // size
     return None
 
 

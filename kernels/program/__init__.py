@@ -5,7 +5,8 @@ which are the kernel's address, a word for its error, and its arguments (see nat
 types of the arguments alone, so another program compiles nothing that a kernel or an earlier program has compiled.
 
 Read `builder` first: it turns launches into rows, of which `program` makes one that can be run; `products` does so for
-matrix products. `executor` runs the rows; what no row can be made of, such as a sort by NumPy, it calls between them.
+matrix products, small ones by `tile_products`.
+`executor` runs the rows; what no row can be made of, such as a sort by NumPy, it calls between them.
 
 Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `redundant` leaves out
 what isn't needed or is there already, `fusion` finds those that one loop can do, `fused_launch`, `fused_kernel` and

@@ -243,7 +243,7 @@ class Builder:
 
     def _product(self, args: Sequence[Any]) -> bool:
         x, y, out = args
-        self.uses_blas |= x.ndim > 0 and not stays_on_one(out.shape, x.shape[-1])
+        self.uses_blas |= x.ndim > 0 and products.by_blas(x, y, out) and not stays_on_one(out.shape, x.shape[-1])
         if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
             turned = np.empty(out.shape[::-1], out.dtype)
             if self._product((y.T, x.T, turned)):

@@ -21,7 +21,8 @@ def address_of(a: np.ndarray[Any, Any]) -> int:
     return int(a.__array_interface__["data"][0])
 
 
-_BRIEF_BYTES, _BRIEF_ROWS = 1 << 17, 200
+# Some tens of microseconds: Python itself lets go of its lock every 5 ms.
+_BRIEF_BYTES, _BRIEF_ROWS = 1 << 20, 200
 
 
 class Program:

@@ -15,21 +15,21 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["product_tile", "sum_tile"]
+__all__ = ["BYTES", "Vectors", "product_tile", "sum_tile"]
 
-_BYTES = 64  # of a vector; what a processor has no registers for LLVM splits
+BYTES = 64  # of a vector; what a processor has no registers for LLVM splits
 _WORD = ir.IntType(64)
 
 
-class _Vectors:
+class Vectors:
     """Emits loads, stores and products of vectors of an array's dtype."""
 
-    def __init__(self, context: Any, builder: Any, dtype: Any):
-        self.context, self.builder = context, builder
+    def __init__(self, context: Any, builder: Any, dtype: Any, size: int = BYTES):
+        self.context, self.builder, self.item = context, builder, dtype.bitwidth // 8
         self.number = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
-        self.lanes = lanes_of(dtype)
+        self.lanes = size // self.item
         self.kind = ir.VectorType(self.number, self.lanes)
-        name = f"llvm.fmuladd.v{self.lanes}f{8 * _BYTES // self.lanes}"
+        name = f"llvm.fmuladd.v{self.lanes}f{dtype.bitwidth}"
         self._fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(self.kind, [self.kind] * 3), name)
 
     def data(self, array_type: Any, array: Any, first: Any) -> Any:
@@ -41,10 +41,10 @@ class _Vectors:
         return self.builder.bitcast(self.builder.gep(place, [offset]), self.kind.as_pointer())
 
     def load(self, place: Any, offset: Any) -> Any:
-        return self.builder.load(self._vector(place, offset), align=_BYTES // self.lanes)
+        return self.builder.load(self._vector(place, offset), align=self.item)
 
     def store(self, value: Any, place: Any, offset: Any) -> None:
-        self.builder.store(value, self._vector(place, offset), align=_BYTES // self.lanes)
+        self.builder.store(value, self._vector(place, offset), align=self.item)
 
     def spread(self, place: Any) -> Any:
         """A vector of one number."""
@@ -84,11 +84,6 @@ class _Vectors:
         self.builder.store(self.builder.call(self._fma, [a, b, self.builder.load(vector)]), vector)
 
 
-def lanes_of(dtype: Any) -> int:
-    """Numbers of a vector."""
-    return _BYTES // (4 if dtype == types.float32 else 8)
-
-
 def _constants(*numbers: Any) -> bool:
     return all(isinstance(n, types.IntegerLiteral) for n in numbers)
 
@@ -113,7 +108,7 @@ def product_tile(
         return signature, lambda context, *_: context.get_dummy_value()
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Vectors(context, builder, out.dtype)
+        emit = Vectors(context, builder, out.dtype)
         left, right = emit.data(x, args[2], args[3]), emit.data(y, args[6], args[7])
         target = emit.data(out, args[10], args[11])
         starts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
@@ -157,7 +152,7 @@ def sum_tile(
         return signature, lambda context, *_: context.get_dummy_value()
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Vectors(context, builder, out.dtype)
+        emit = Vectors(context, builder, out.dtype)
         left, right = emit.data(x, args[2], args[3]), emit.data(y, args[5], args[6])
         target, listed = emit.data(out, args[10], args[11]), emit.data(places, args[7], args[8])
         lefts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
