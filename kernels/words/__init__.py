@@ -15,7 +15,7 @@ special functions among them have bodies for float64 alone: rows that call them 
 """
 
 from jitgrad.kernels.words import (
-    arc, basic, error_function, exponential, gamma, gaussian, logarithm, logic, power, trig,
+    arc, basic, error_function, exponential, gamma, gaussian, logarithm, logic, power, psi, trig,
 )  # fmt: skip
 from jitgrad.kernels.words.arc import *
 from jitgrad.kernels.words.basic import *
@@ -26,6 +26,7 @@ from jitgrad.kernels.words.gaussian import *
 from jitgrad.kernels.words.logarithm import *
 from jitgrad.kernels.words.logic import *
 from jitgrad.kernels.words.power import *
+from jitgrad.kernels.words.psi import *
 from jitgrad.kernels.words.trig import *
 from jitgrad.kernels.words.vocabulary import WORDS, Word, word
 
@@ -41,6 +42,7 @@ __all__ = [
     *power.__all__,
     *error_function.__all__,
     *gamma.__all__,
+    *psi.__all__,
     *gaussian.__all__,
     *trig.__all__,
 ]

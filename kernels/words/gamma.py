@@ -1,11 +1,10 @@
-"""The gamma function's logarithm and its derivative.
+"""The gamma function's logarithm.
 
-Positive arguments: a series in 1 / x from 7.5 or 10 on; below, the recurrence leads to one interval
-on which a polynomial is multiplied by the factor that has the function's zeros. Negative arguments:
-the reflection formula. It loses digits close to the zeros between the poles. There lgamma has the
-recurrence with an exact product, and next to the first four zeros a polynomial in the distance from
-them; beside its further zeros, which lie within 1 / 20 of a pole, and those of digamma, float64 has the
-formula in twice the digits (reflection.py).
+Positive arguments: a series in 1 / x from 7.5 on; below, the recurrence leads to one interval on which a polynomial is
+multiplied by the factor that has the function's zeros. Negative arguments: the reflection formula. It loses digits
+close to the zeros between the poles. There lgamma has the recurrence with an exact product, and next to the first four
+zeros a polynomial in the distance from them; beside its further zeros, which lie within 1 / 20 of a pole, float64 has
+the formula in twice the digits (reflection.py).
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 
 from jitgrad.kernels.words.logarithm import log
 from jitgrad.kernels.words.power import _wide_log2
-from jitgrad.kernels.words.reflection import _lgamma_by_zero, digamma_reflected, exact_product, lgamma_reflected
+from jitgrad.kernels.words.reflection import _lgamma_by_zero, exact_product, lgamma_reflected
 from jitgrad.kernels.words.trig import _sin_reduced
 from jitgrad.kernels.words.vocabulary import D, T, vectorized, word
 
-__all__ = ["digamma", "lgamma"]
+__all__ = ["lgamma"]
 
 
 @word(internal=True)
@@ -212,157 +211,10 @@ class lgamma:
             y, small = _lgamma_middle(offset) - log(factors) - rest / factors, 0.4
         else:
             y = lgamma_positive(a)
-            small = 0.4 * y
+            small = 0.6 * y
             if a > 1e-20:  # below, lgamma(-a) is -log(a), as lgamma(a) is
                 sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
                 y = log(3.141592653589793 / (a * sine)) - y
         if (a > 4.0) & (np.abs(y) < small):
             return lgamma_reflected(a)
         return y
-
-
-@word(internal=True)
-class _digamma_start:
-    """(y, total) with digamma(a) = digamma(y) + total and 1 <= y < 2, for 0 < a < 10.
-
-    The sum of 1 / (a - k) is gathered as one fraction: one division, not eight.
-    """
-
-    def real(a):
-        one, zero = np.float64(1), np.float64(0)
-        y, above, below = a, zero, one
-        # digamma(y + 1) = digamma(y) + 1 / y; eight steps lead from below 10 to below 2.
-        for _ in range(8):
-            far = y >= one + one
-            y = y - one if far else y
-            above = above * y + below if far else above
-            below = below * y if far else below
-        tiny = a < one
-        total = -one / a if tiny else above / below
-        return a + one if tiny else y, total
-
-
-@word(internal=True)
-class _digamma_middle:
-    """digamma(y) for 1 <= y <= 2; its zero is given to twice the digits."""
-
-    def float32(y):
-        v = y - D(1.5)
-        p = D(0.01108385213948409)
-        p = p * v - D(0.01638420884104666)
-        p = p * v + D(0.01698717176327324)
-        p = p * v - D(0.02578083436694424)
-        p = p * v + D(0.04087960456312525)
-        p = p * v - D(0.06205702397085176)
-        p = p * v + D(0.09498207738936881)
-        p = p * v - D(0.14839878490975192)
-        p = p * v + D(0.24054261582233702)
-        p = p * v - D(0.42362749889810625)
-        p = p * v + D(0.9510558756342902)
-        return (y - D(1.4616321449683622)) * p
-
-    def float64(y):
-        v = y - 1.5
-        p = -8.316042158238228e-05
-        p = p * v + 0.00012238837845953877
-        p = p * v - 5.882922762885191e-05
-        p = p * v + 9.162598135038049e-05
-        p = p * v - 0.00021931971988597168
-        p = p * v + 0.0003268707400444211
-        p = p * v - 0.0004594463434893086
-        p = p * v + 0.0006899503663650104
-        p = p * v - 0.001042376786706861
-        p = p * v + 0.0015635724278844603
-        p = p * v - 0.002344633314992849
-        p = p * v + 0.003518079480694872
-        p = p * v - 0.005280019419713503
-        p = p * v + 0.007927024118905545
-        p = p * v - 0.01190821507471446
-        p = p * v + 0.017907248193248626
-        p = p * v - 0.026975796847933897
-        p = p * v + 0.040760833944711264
-        p = p * v - 0.06192213327158112
-        p = p * v + 0.09498872445282866
-        p = p * v - 0.14840492305391834
-        p = p * v + 0.24054248424078736
-        p = p * v - 0.42362742128146047
-        p = p * v + 0.9510558760318328
-        return ((y - 1.4616321449683622) - 9.549995429965697e-17) * p
-
-
-@word(internal=True)
-class _digamma_limits:
-    """digamma(x) from its value y for other arguments: poles, zeros' signs, infinities."""
-
-    def real(x, y):
-        pole = (x < 0.0) & (np.floor(x) == x)
-        y = T(np.nan) if pole else y
-        y = np.copysign(T(np.inf), -x) if x == 0.0 else y
-        return x if x == T(np.inf) else y
-
-
-@word(internal=True)
-class _digamma_series:
-    """digamma(a) for a >= 10: log(a) - 1 / (2 a) - 1 / (12 a**2) + 1 / (120 a**4) - ..."""
-
-    def float64(a):
-        z = 1.0 / (a * a)
-        p = 0.06851963108272774
-        p = p * z - 0.02087288550806163
-        p = p * z + 0.007574037575353192
-        p = p * z - 0.004166659310503335
-        p = p * z + 0.003968253951811115
-        p = p * z - 0.008333333333316897
-        p = p * z + 0.08333333333333333
-        return log(a) - 0.5 / a - z * p
-
-
-@word(internal=True, ulp={"float64": 4})
-class digamma_positive:
-    """The derivative of lgamma where x is within `WORDS["digamma"].near`."""
-
-    def float64(x):
-        start, total = _digamma_start(x)
-        y = _digamma_series(x) if x >= 10.0 else _digamma_middle(start) + total
-        return x if x == T(np.inf) else y
-
-
-_ABOVE_ZERO = {"float64": (5e-324, 1.7976931348623157e308)}
-
-
-@word(ulp={"float32": 1, "float64": 4}, near=("digamma_positive", _ABOVE_ZERO))
-class digamma:
-    """The derivative of lgamma; NaN at negative integers, infinite at 0 by its sign."""
-
-    def float32(x):
-        a = np.float64(np.abs(x))
-        start, total = _digamma_start(a)
-        z = D(1.0) / (a * a)
-        p = D(0.003847923736324775)
-        p = p * z - D(0.008332258282222121)
-        p = p * z + D(0.083333330587243)
-        # log(a) - 1 / (2 a) - 1 / (12 a**2) + 1 / (120 a**4) - ...
-        series = _wide_log2(a) * D(0.6931471805599453) - D(0.5) / a - z * p
-        middle = _digamma_middle(start)
-        y = series if a >= D(10.0) else middle + total
-        # Reflection: digamma(-a) = digamma(a) + 1 / a + pi / tan(pi a).
-        part = a - np.rint(a)
-        sine = _wide_sin(D(3.141592653589793) * part)
-        cosine = _wide_sin(D(3.141592653589793) * (D(0.5) - np.abs(part)))
-        mirrored = middle if a < D(1.0) else y + D(1.0) / a
-        mirrored = mirrored + D(3.141592653589793) * cosine / sine
-        return _digamma_limits(x, np.float32(mirrored if x < 0.0 else y))
-
-    def float64(x):
-        a = np.abs(x)
-        start, total = _digamma_start(a)
-        middle = _digamma_middle(start)
-        y = _digamma_series(a) if a >= 10.0 else middle + total
-        part = a - np.rint(a)
-        sine = _sin_reduced(3.141592653589793 * part)
-        cosine = _sin_reduced(3.141592653589793 * (0.5 - np.abs(part)))
-        above = middle if a < 1.0 else y + 1.0 / a
-        mirrored = above + 3.141592653589793 * cosine / sine
-        if (x < 0.0) & (np.abs(mirrored) < 0.5 * np.abs(above)):
-            mirrored = digamma_reflected(a)
-        return _digamma_limits(x, mirrored if x < 0.0 else y)

@@ -134,6 +134,6 @@ class polygamma:
 
     def float64(n, x):
         y = _polygamma_sums(n, x)
-        if (n == 2.0) & (x < 0.0) & (np.abs(y) < 6.0):  # sums of which each is at least 16
+        if (n == 2.0) & (x < 0.0) & (np.abs(y) < 16.0):  # sums of which each is at least 16
             y = polygamma2_reflected(-x)
         return y

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.words.exponential import exp
-from jitgrad.kernels.words.gamma import digamma
 from jitgrad.kernels.words.logarithm import log
+from jitgrad.kernels.words.psi import digamma
 from jitgrad.kernels.words.vocabulary import horner, word
 
 __all__ = ["dirichlet_grad", "standard_gamma_grad"]
@@ -33,7 +33,7 @@ class _gamma_grad_small:
             mass += term / shifted
             slope += term / (shifted * shifted)
         # Factors x ** (a - 1) of both P's derivative and the density have cancelled.
-        result = -(((log(x) - digamma(a)) * mass - slope) * x ** a) / (x ** (a - 1.0) * exp(-x))
+        result = -(((log(x) - digamma(a)) * mass - slope) * x**a) / (x ** (a - 1.0) * exp(-x))
         return 0.0 if np.isnan(result) else result
 
 
@@ -132,7 +132,7 @@ class _beta_grad_large:
         stirling = horner(1.0 / a, 1.0 / 288.0, 1.0 / 12.0, 1.0) * horner(1.0 / b, 1.0 / 288.0, 1.0 / 12.0, 1.0)
         stirling = stirling / horner(1.0 / total, 1.0 / 288.0, 1.0 / 12.0, 1.0)
         first = 2.0 * a * a * (x - 1.0) + a * b * (x - 1.0) - x * b * b
-        first = first / (np.sqrt(2.0 * a / b) * total ** 1.5 * off * off)
+        first = first / (np.sqrt(2.0 * a / b) * total**1.5 * off * off)
         logarithm = log(a / (total * x))
         tail = (b * log(b / (total * (1.0 - x))) + a * logarithm) ** -1.5
         near = np.sqrt(8.0 * a * b / total) / off + (tail if x < mean else -tail)

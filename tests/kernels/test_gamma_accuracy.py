@@ -148,3 +148,25 @@ def test_polygamma_far_from_and_close_to_poles(order):
     large = 1e250 ** (1 / order)
     (got,) = torch.polygamma(order, torch.tensor([large], dtype=torch.float64)).tolist()
     assert got == pytest.approx(sign * float(np.prod(np.arange(1.0, order))) * large**-order, rel=1e-13)
+
+
+# (function, x, value) where terms of the reflection formulas cancel in part, computed with 60 digits.
+CANCELLING = (
+    ("lgamma", -11.999995860732579, -7.592212302695683),
+    ("lgamma", -12.000006195457527, -7.995535953850918),
+    ("digamma", -0.5008265649298965, 0.029104478499452465),
+    ("digamma", -0.5070095688532495, -0.026170602781259145),
+    ("digamma", -9.792233907861625, -1.777562950106781),
+    ("digamma", -591.9059026010934, -3.931707461544652),
+    ("digamma", -298.8894478222465, -2.9770959584583006),
+    ("polygamma 2", -3.4629732716528356, 7.282436808021757),
+    ("polygamma 2", -10.466015451682232, 6.714118636642701),
+    ("polygamma 2", -762.537711705449, -7.486082252430986),
+)
+
+
+@pytest.mark.parametrize(("name", "x", "value"), CANCELLING)
+def test_where_terms_cancel(name, x, value):
+    given = torch.tensor([x], dtype=torch.float64)
+    found = torch.polygamma(2, given) if name == "polygamma 2" else getattr(torch, name)(given)
+    assert abs(found.item() - value) <= 4 * np.spacing(abs(value))
