@@ -484,7 +484,7 @@ def asarray(
     obj: Any, *, dtype: _DType | None = None, device: _Device | None = None, copy: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """As `as_tensor`, and of a buffer its memory, read as ``dtype``; ``copy=True`` always copies."""
+    """As `as_tensor`, and on the memory of a DLPack capsule, or of a buffer, read as ``dtype``; ``copy=True`` copies."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse sine."""
 def asin_(input: Tensor) -> Tensor:
@@ -996,7 +996,7 @@ def frobenius_norm(
 ) -> Tensor:
     """The root of the sum of squares over at most two dims, of all elements for ()."""
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor on the memory of any object that has ``__dlpack__``."""
+    """A tensor on the memory of any object that has ``__dlpack__``, or of a capsule that this returns."""
 def from_file(
     filename: str, shared: builtins.bool | None = None, size: builtins.int | None = 0, *, dtype: _DType | None = None,
     layout: Any = None, device: _Device | None = None, pin_memory: builtins.bool = False,
@@ -2135,6 +2135,8 @@ def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
 @overload
 def tile(input: Tensor, *dims: builtins.int) -> Tensor:
     """As ``repeat``; fewer numbers than dims are meant for the last ones."""
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule of a tensor's memory, for libraries that take one; it can be used once."""
 def topk(
     input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True,
     sorted: builtins.bool = True, *, out: Tensor | None = None,

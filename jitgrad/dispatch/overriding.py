@@ -45,7 +45,14 @@ def is_overriding(x: Any) -> bool:
     if kind in PLAIN:
         return False
     own = getattr(kind, "__torch_function__", None)
-    return own is not None and own is not DISABLED and (not isinstance(x, Tensor) or x._level is None)
+    if own is None or own is DISABLED:
+        return False
+    return x._level is None if isinstance(x, Tensor) else not _is_of_pytorch(kind)
+
+
+def _is_of_pytorch(kind: type) -> bool:
+    """Whether a class is PyTorch's own Tensor or derived from it: what it takes over are that library's functions."""
+    return any(c.__module__ == "torch" and c.__qualname__ == "Tensor" for c in kind.__mro__)
 
 
 def overloaded_in(args: Iterable[Any]) -> list[Any]:

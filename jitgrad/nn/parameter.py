@@ -10,7 +10,7 @@ import jitgrad
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.ops.creation.pickle_dlpack import saving, user_state
+from jitgrad.ops.creation.pickled import saving, user_state
 from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
 from jitgrad.ops.shape.subclasses import as_kind
 

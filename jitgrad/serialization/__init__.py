@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from jitgrad.core.device import device
 from jitgrad.core.missing_names import explain_missing_names
-from jitgrad.ops.creation.pickle_dlpack import saving as _serialization_tls
+from jitgrad.ops.creation.pickled import saving as _serialization_tls
 from jitgrad.ops.creation.rebuild import _get_layout
 from jitgrad.serialization.allow_list import (
     add_safe_globals, allowed_globals, clear_safe_globals, get_safe_globals, safe_globals, user_globals,

@@ -22,7 +22,7 @@ import numpy as np
 from jitgrad.core.tensor import typename
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import FUNCTIONS
-from jitgrad.ops.creation.pickle_dlpack import saving
+from jitgrad.ops.creation.pickled import saving
 from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
 from jitgrad.ops.creation.typed_storage import TypedStorage
 from jitgrad.serialization import unpickler

@@ -15,7 +15,7 @@ from typing import Any
 from jitgrad.core.device import device
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.user_frame import user_level
-from jitgrad.ops.creation.pickle_dlpack import saving
+from jitgrad.ops.creation.pickled import saving
 from jitgrad.ops.creation.rebuild import AFTER_LOADING
 from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
 from jitgrad.ops.creation.typed_storage import TypedStorage

@@ -14,7 +14,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.dispatch.registry import FUNCTIONS
-from jitgrad.ops.creation.pickle_dlpack import saving
+from jitgrad.ops.creation.pickled import saving
 from jitgrad.ops.creation.rebuild import _get_layout, reduce_for_file
 from jitgrad.ops.creation.storage import UntypedStorage, is_storage
 from jitgrad.ops.creation.typed_storage import TypedStorage

@@ -3,7 +3,8 @@
 Here live creation functions (``constants.py``: from sizes and numbers, ``ranges.py``:
 numbers in a pattern, ``from_data.py``: from nested lists and arrays, ``asarray.py``: on memory of others,
 ``mapped_file.py``: on files),
-ways out (``conversion.py``: item, numpy, to; ``pickle_dlpack.py``), copies between devices (``device_copy.py``),
+ways out (``conversion.py``: item, numpy, to; ``pickled.py``; ``dlpack.py``), copies between devices
+(``device_copy.py``),
 questions about dtypes and layouts (``type_info.py``), and copy_, fill_, zero_, triangles and diagonals (``fill.py``).
 Random values belong in ``random``.
 

@@ -15,6 +15,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.creation.constants import as_dtype, finished
+from jitgrad.ops.creation.dlpack import from_dlpack, is_capsule
 from jitgrad.ops.creation.from_data import as_tensor, from_numpy, writable
 
 __all__: list[str] = []
@@ -32,10 +33,12 @@ _BUFFERS = (bytes, bytearray, memoryview, array)
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """As `as_tensor`, and of a buffer its memory, read as ``dtype``; ``copy=True`` always copies.
+    """As `as_tensor`, and on the memory of a DLPack capsule, or of a buffer, read as ``dtype``; ``copy=True`` copies.
 
     ``copy=False``: ValueError where the memory can't be shared.
     """
+    if is_capsule(obj):
+        obj = from_dlpack(obj)
     if copy is False:
         _check_alias(obj, as_dtype("asarray", dtype), device)
     if isinstance(obj, _BUFFERS):

@@ -2,7 +2,7 @@
 
 A checkpoint is a pickle in which a tensor is a call of ``torch._utils._rebuild_tensor_v2`` or one of its kin, on a
 storage that is kept outside of the pickle. Those functions are here, under PyTorch's names. While ``jitgrad.save`` runs
-(`saving.active` of pickle_dlpack.py) tensors reduce to such calls, with all of their storage; in other pickles, which
+(`saving.active` of pickled.py) tensors reduce to such calls, with all of their storage; in other pickles, which
 nobody else reads, to their own part of the memory.
 
 Another kind of tensor joins by a function in `REDUCTIONS`, which returns (function, arguments) for tensors of its kind
@@ -27,7 +27,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.strides import check_bounds, restrided
 from jitgrad.ops.creation.from_data import from_numpy
-from jitgrad.ops.creation.pickle_dlpack import OWN_NAMES, saving, user_state
+from jitgrad.ops.creation.pickled import OWN_NAMES, saving, user_state
 from jitgrad.ops.creation.typed_storage import TypedStorage, _typed_storage
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits
 

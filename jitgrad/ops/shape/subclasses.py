@@ -31,15 +31,22 @@ def _converted(result: Any, kind: type[Tensor]) -> Any:
     return result
 
 
+def _is_of_pytorch(func: Any) -> bool:
+    """Whether a function, method or attribute is that of PyTorch itself, which can't work on tensors of jitgrad's."""
+    of = getattr(func, "__self__", func)  # the attribute, of its ``__get__``
+    home = getattr(of, "__objclass__", func)  # the class, of its methods in C
+    return (getattr(home, "__module__", None) or "").partition(".")[0] == "torch"
+
+
 @classmethod  # type: ignore[misc]
 def __torch_function__(
     cls: type[Tensor], func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
     """Call ``func`` as on plain tensors and give its results this class; NotImplemented where a type is no base of it.
 
-    A subclass that overrides it calls it by ``super()``.
+    A subclass that overrides it calls it by ``super()``. PyTorch's own functions, given a tensor of ours, ask it, too.
     """
-    if not all(issubclass(cls, t) for t in types):
+    if _is_of_pytorch(func) or not all(issubclass(cls, t) for t in types):
         return NotImplemented
     before, state.overrides = state.overrides, max(state.overrides, 1)
     try:

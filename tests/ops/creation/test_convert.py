@@ -90,6 +90,23 @@ def test_dlpack():
         x.requires_grad_().__dlpack__()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.bool, torch.complex64, torch.int16])
+def test_dlpack_capsules(dtype):
+    x = torch.tensor([0, 1, 0, 1, 1, 0]).view(2, 3).to(dtype)
+    for take in (torch.from_dlpack, torch.asarray):
+        y = take(torch.to_dlpack(x.t()))
+        assert y.dtype is dtype and y.tolist() == x.t().tolist() and y.data_ptr() == x.data_ptr()
+    assert torch.from_dlpack(x).dtype is dtype
+    assert torch.asarray(torch.to_dlpack(x), copy=True).data_ptr() != x.data_ptr()
+
+
+def test_a_dlpack_capsule_is_taken_once():
+    capsule = torch.to_dlpack(torch.ones(2, requires_grad=True))
+    torch.from_dlpack(capsule)
+    with pytest.raises(RuntimeError, match="can be consumed only once"):
+        torch.from_dlpack(capsule)
+
+
 def test_pickles_and_copies():
     x = torch.arange(6.0).view(2, 3).clone().requires_grad_()
     x.grad = torch.ones(2, 3)

@@ -36,7 +36,7 @@ NAMES = {
         "sym_constrain_range* while_loop native_norm legacy_contiguous_format"
     ),
     "typed storages of the old kind": "Storage StorageBase",
-    "kernels of other devices and libraries by name": "batch_norm_* cudnn_* miopen_* mkldnn_* to_dlpack",
+    "kernels of other devices and libraries by name": "batch_norm_* cudnn_* miopen_* mkldnn_*",
     "other devices' autocast": "*_autocast_ipu_* *_autocast_xla_* is_autocast_ipu_enabled is_autocast_xla_enabled",
     "nested tensors are not here": "jagged",
     "copies of what sparse tensors show: clone() does the same": (

@@ -1,4 +1,4 @@
-"""Tensors in pickles and deep copies, and memory shared with other libraries by DLPack."""
+"""Tensors in pickles and deep copies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import Wrapped
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.ops.creation.conversion import host_array, on_host
-from jitgrad.ops.creation.from_data import from_numpy, writable
+from jitgrad.ops.creation.conversion import on_host
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
 
 
@@ -107,27 +106,3 @@ def _on_copied_memory(x: Tensor, memo: dict[int, Any]) -> Tensor:
     start = x._data.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     array: np.ndarray = np.ndarray(x._data.shape, x._data.dtype, copied, start, x._data.strides)
     return wrap(array, layout_of(array))
-
-
-@method
-def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
-    if self._requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if is_conj(self):
-        raise BufferError("Can't export tensors with the conjugate bit set")
-    return host_array(without_bits(self)).__dlpack__(**options)
-
-
-@method
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return without_bits(self)._data.__dlpack_device__()
-
-
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor on the memory of any object that has ``__dlpack__``."""
-    array = np.from_dlpack(ext_tensor)
-    # NumPy marks it read-only, as DLPack before 1.0 cannot say; PyTorch writes all the same.
-    return from_numpy(writable(array))
-
-
-public(from_dlpack, method_too=False)
