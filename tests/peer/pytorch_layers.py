@@ -35,6 +35,8 @@ class Flags(contextlib.ContextDecorator):
         return False
 
 
+_PRECISIONS = {"float32": 1e-5, "float64": 1e-5, "float16": 1e-2, "bfloat16": 1e-1}  # the tests' tolerances
+
 def complete_framework(library, text, soft_imports, import_softly):
     """Fill the stand-ins of PyTorch's test framework up with what tests of nn import.
 
@@ -49,7 +51,8 @@ def complete_framework(library, text, soft_imports, import_softly):
     vars(utils).update(
         is_iterable=lambda value: hasattr(value, "__iter__"), to_gpu=lambda value, types=None: value,
         _assertGradAndGradgradChecks=check_gradients(utils), GRADCHECK_NONDET_TOL=0.0, TEST_WITH_CROSSREF=False,
-        gcIfJetson=decorator, skipIfNotMiopenSuggestNHWC=decorator, IS_JETSON=False, dtype2prec_DONTUSE={},
+        gcIfJetson=decorator, skipIfNotMiopenSuggestNHWC=decorator, IS_JETSON=False,
+        dtype2prec_DONTUSE={getattr(library, name): limit for name, limit in _PRECISIONS.items()},
         get_function_arglist=lambda f: __import__("inspect").getfullargspec(f).args, TEST_WITH_ASAN=False,
         TEST_WITH_TSAN=False, TEST_WITH_UBSAN=False, skipIfNNModuleInlined=lambda *a, **k: decorator,
         set_rng_seed=lambda seed=None: library.manual_seed(1234 if seed is None else seed), MACOS_VERSION=0.0,
