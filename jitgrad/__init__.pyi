@@ -531,7 +531,7 @@ def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
 def atleast_3d(tensor: Tensor, other: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Each tensor with at least three dimensions."""
 def avg_pool1d(
-    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    input: Tensor, kernel_size: Sequence[builtins.int] | builtins.int, stride: Sequence[builtins.int] = (),
     padding: builtins.int | Sequence[builtins.int] = 0, ceil_mode: builtins.bool = False,
     count_include_pad: builtins.bool = True,
 ) -> Tensor:
@@ -628,7 +628,7 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 cfloat: dtypes.dtype
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of matrices, multiplied in the order of least work; ``linalg.multi_dot`` takes its place."""
-def channel_shuffle(input: Tensor, groups: Any, *, out: Tensor | None = None) -> Tensor:
+def channel_shuffle(input: Tensor, groups: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The channels, dim 1, of several groups in turns: (n, groups k, *) read as (n, k, groups, *)."""
 channels_last: _Format
 channels_last_3d: _Format
@@ -684,7 +684,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of ``conj_physical``."""
-def constant_pad_nd(input: Tensor, pad: Any, value: Tensor | _Number = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Sequence[builtins.int] | builtins.int, value: Tensor | _Number = 0) -> Tensor:
     """``input`` with ``value`` around it: ``pad`` lists how much before and after each dim, the last dim first."""
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory, or that of a memory format: itself if it is, else a copy."""
@@ -728,8 +728,9 @@ def conv_transpose3d(
 ) -> Tensor:
     """The transpose of ``conv3d``: each element of ``input`` (n, c, d, h, w) times ``weight``"""
 def convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Any, dilation: Any,
-    transposed: builtins.bool, output_padding: Any, groups: builtins.int,
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int],
+    padding: Sequence[builtins.int] | builtins.int, dilation: Sequence[builtins.int] | builtins.int,
+    transposed: builtins.bool, output_padding: Sequence[builtins.int] | builtins.int, groups: builtins.int,
 ) -> Tensor:
     """Convolution of ``input`` (n, c, *sizes), or its transpose, with all of its options."""
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -768,8 +769,9 @@ def cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(input), (n, classes, ...), and ``target``."""
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0,
-    reduction: builtins.int = 1, zero_infinity: builtins.bool = False,
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[builtins.int],
+    target_lengths: Tensor | Sequence[builtins.int], blank: builtins.int = 0, reduction: builtins.int = 1,
+    zero_infinity: builtins.bool = False,
 ) -> Tensor:
     """``nn.functional.ctc_loss``, with the reduction as a number."""
 def cummax(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Any:
@@ -788,7 +790,9 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: _DType | None = None, out
 @overload
 def cumsum(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: _Number | None = None, dim: builtins.int = -1,
+) -> Tensor:
     """The integrals up to each sample but the first, by the trapezoidal rule; see ``trapezoid``."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Degrees to radians."""
@@ -1125,7 +1129,9 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """The product of a sparse and a dense matrix, as a tensor whose rows are sparse and columns dense."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their second dim (the first of vectors)."""
-def huber_loss(input: Tensor, reduction: str = 'mean', delta: Any = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, reduction: str = 'mean', delta: builtins.float = 1.0, weight: Tensor | None = None,
+) -> Tensor:
     """With d = |input - target|: d**2 / 2 where d <= delta, else delta * (d - delta / 2)."""
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root of x*x + y*y, without overflow on the way."""
@@ -1340,7 +1346,8 @@ long: dtypes.dtype
 def lstm(*args: Any, **named: Any) -> tuple[Tensor, ...]:
     """LSTM layers, of (input, (h, c), params, ...): (output, h, c). See ``nn.LSTM``. RuntimeError for shapes, dtypes and numbers of parameters."""
 def lstm_cell(
-    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """A step of an LSTM: (h', c') of input (n, m) and hx = (h, c), both (n, k). RuntimeError for sizes."""
 def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1383,30 +1390,30 @@ def max(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = False, o
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``."""
 def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    input: Tensor, kernel_size: Sequence[builtins.int] | builtins.int, stride: Sequence[builtins.int] = (),
     padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
     ceil_mode: builtins.bool = False,
 ) -> Tensor:
     """The largest element of each window of ``kernel_size`` elements along the last dim, every ``stride``."""
 def max_pool1d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] | None = None,
+    input: Tensor, kernel_size: Sequence[builtins.int] | builtins.int, stride: Sequence[builtins.int] | None = None,
     padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
     ceil_mode: builtins.bool = False, return_indices: builtins.bool = False,
 ) -> Any:
     """The largest element of each window of ``kernel_size`` elements along the last dim, every ``stride``."""
 def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    input: Tensor, kernel_size: Sequence[builtins.int] | builtins.int, stride: Sequence[builtins.int] = (),
     padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
     ceil_mode: builtins.bool = False,
 ) -> Tensor:
     """The largest element of each window of ``kernel_size`` elements along the last two dims, every ``stride``."""
 def max_pool2d_with_indices_backward(
-    grad_output: Tensor, self: Tensor, kernel_size: Any, stride: Sequence[builtins.int], padding: Any, dilation: Any,
-    ceil_mode: builtins.bool, indices: Tensor,
+    grad_output: Tensor, self: Tensor, kernel_size: Sequence[builtins.int] | builtins.int,
+    stride: Sequence[builtins.int], padding: Any, dilation: Any, ceil_mode: builtins.bool, indices: Tensor,
 ) -> Tensor:
     """The gradient of max_pool2d's input: zeros, to which ``grad_output`` is added at the places ``indices``."""
 def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    input: Tensor, kernel_size: Sequence[builtins.int] | builtins.int, stride: Sequence[builtins.int] = (),
     padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
     ceil_mode: builtins.bool = False,
 ) -> Tensor:
@@ -1513,7 +1520,7 @@ def nanmedian(
 ) -> return_types.nanmedian:
     """The median of what is not NaN; with ``dim`` (values, indices) along it."""
 def nanquantile(
-    input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+    input: Tensor, q: Tensor | builtins.float, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
     interpolation: str = 'linear', out: Tensor | None = None,
 ) -> Tensor:
     """``quantile`` of the elements that are not NaN; NaN where there is none."""
@@ -1534,7 +1541,7 @@ def native_batch_norm(
     training: builtins.bool, momentum: builtins.float, eps: builtins.float, *, out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(``batch_norm``, the means of channels, their inverse standard deviations); both empty unless ``training``."""
-def native_channel_shuffle(input: Tensor, groups: Any, *, out: Tensor | None = None) -> Tensor:
+def native_channel_shuffle(input: Tensor, groups: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The channels, dim 1, of several groups in turns: (n, groups k, *) read as (n, k, groups, *)."""
 def native_dropout(input: Tensor, p: builtins.float, train: builtins.bool | None) -> tuple[Tensor, Tensor]:
     """(``dropout``, which elements stayed); ``train`` None counts as True."""
@@ -1649,9 +1656,9 @@ def permute_copy(
 pi: builtins.float
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15) -> Tensor:
     """``linalg.pinv`` with a relative tolerance of 1e-15."""
-def pixel_shuffle(input: Tensor, upscale_factor: Any, *, out: Tensor | None = None) -> Tensor:
+def pixel_shuffle(input: Tensor, upscale_factor: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """(*, c r r, h, w) as (*, c, h r, w r): of r r channels the pixels of squares of side r, ``upscale_factor``."""
-def pixel_unshuffle(input: Tensor, downscale_factor: Any, *, out: Tensor | None = None) -> Tensor:
+def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``pixel_shuffle``: (*, c, h r, w r) as (*, c r r, h, w), r being ``downscale_factor``."""
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts of Poisson's distribution with the rates ``input``. RuntimeError for a negative rate."""
@@ -1683,7 +1690,7 @@ def put(
 def qr(input: Tensor, some: builtins.bool = True, *, out: Tensor | None = None) -> Any:
     """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
 def quantile(
-    input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+    input: Tensor, q: Tensor | builtins.float, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
     interpolation: str = 'linear', out: Tensor | None = None,
 ) -> Tensor:
     """The values below which the fractions ``q``, a number or a vector, of the elements along ``dim`` (all) lie."""
@@ -2148,9 +2155,9 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Ten
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 def transpose_copy(x: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Any:
     """A copy, in row-major memory, of what ``transpose`` shows."""
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _Number | None = None, dim: builtins.int = -1) -> Tensor:
     """The integral along ``dim`` of samples ``y`` at places ``x``, or ``dx`` apart, by the trapezoidal rule."""
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1) -> Tensor:
     """``trapezoid`` by its older name."""
 def triangular_solve(
     input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False,

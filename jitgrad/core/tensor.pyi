@@ -1190,7 +1190,7 @@ class Tensor:
     ) -> return_types.nanmedian:
         """The median of what is not NaN; with ``dim`` (values, indices) along it."""
     def nanquantile(
-        self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+        self, q: Tensor | builtins.float, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
         interpolation: str = 'linear', out: Tensor | None = None,
     ) -> Tensor:
         """``quantile`` of the elements that are not NaN; NaN where there is none."""
@@ -1361,7 +1361,7 @@ class Tensor:
     def qr(self, some: builtins.bool = True, *, out: Tensor | None = None) -> Any:
         """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
     def quantile(
-        self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+        self, q: Tensor | builtins.float, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
         interpolation: str = 'linear', out: Tensor | None = None,
     ) -> Tensor:
         """The values below which the fractions ``q``, a number or a vector, of the elements along ``dim`` (all) lie."""
@@ -1580,7 +1580,7 @@ class Tensor:
         """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
     def sparse_dim(self) -> builtins.int:
         """How many dims the indices name; 0 of a dense tensor."""
-    def sparse_mask(self, mask: Any) -> Tensor:
+    def sparse_mask(self, mask: Tensor) -> Tensor:
         """The elements at the places of ``mask``, a sparse tensor, as a sparse tensor of its places."""
     def sparse_resize_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
         """Change the size; stored values stay, so sparse and dense dims must stay, and none may shrink."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import not_implemented_for, same_device, scalar_type
+from jitgrad.core.errors import not_implemented_for, same_device, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, is_dense
@@ -19,7 +19,7 @@ from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
-    "check_memory", "check_result_cast", "overlaps",
+    "check_memory", "check_result_cast", "check_tensors", "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.number, np.bool_)  # what may stand for a number
@@ -33,6 +33,13 @@ def check_devices(op: str, layouts: Sequence[Layout]) -> None:
         devices = list(dict.fromkeys(str(x.device) for x in layouts if x.ndim or x.device != "cpu"))
     if len(devices) > 1:
         raise same_device(op, devices[0], devices[1])
+
+
+def check_tensors(given: Iterable[Any], argument: int = 0) -> None:
+    """TypeError unless all elements of an op's list are tensors; ``argument`` is the list's place, from 0."""
+    for k, x in enumerate(given):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument {argument}, but got {type_name(x)}")
 
 
 def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:

@@ -58,7 +58,14 @@ TYPES = _by_name({
     "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
     "slice_scatter.start slice_scatter.end": "int",
     "narrow.start": "Tensor | int",
-    "narrow.length": "int",
+    "narrow.length groups upscale_factor downscale_factor": "int",
+    "kernel_size convolution.padding convolution.dilation convolution.output_padding pad": "Sequence[int] | int",
+    "input_lengths target_lengths": "Tensor | Sequence[int]",
+    "quantile.q nanquantile.q": "Tensor | float",
+    "lstm_cell.hx": "Sequence[Tensor]",
+    "huber_loss.delta trapz.dx": "float",
+    "trapezoid.dx cumulative_trapezoid.dx": "_Number",
+    "sparse_mask.mask": "Tensor",
     "index_put.indices": "Sequence[Tensor | None]",
     "size shape sizes repeats": "Sequence[int]",
     "stride": "Sequence[int]",
@@ -114,6 +121,10 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def _is_tensor_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, Tensor)
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor):
         return not value._layout.ndim and not value._requires_grad
@@ -134,9 +145,15 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
     "Sequence[Tensor]": (lambda values: _all(values, _is_tensor), "tuple of Tensors"),
+    "Sequence[Tensor | None]": (lambda values: _all(values, _is_tensor_or_none), "tuple of Tensors"),
     "dtypes.dtype": (lambda value: isinstance(value, dtype), "torch.dtype"),
     "_DType": (lambda value: isinstance(value, dtype) or isinstance(value, type), "torch.dtype"),
 }
+
+
+def _alternatives(text: str) -> list[str]:
+    """The types of a union, whose parts may be unions in brackets: "Sequence[Tensor | None] | None"."""
+    return re.split(r" \| (?![^\[]*\])", text)
 
 
 def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
@@ -161,7 +178,7 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
             Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
         ):  # fmt: skip
             continue
-        value, types = bound.arguments[parameter.name], parameter_type(name, parameter).split(" | ")
+        value, types = bound.arguments[parameter.name], _alternatives(parameter_type(name, parameter))
         if value is parameter.default or not all(t in _FITS for t in types):
             continue
         if not any(_FITS[t][0](value) for t in types):

@@ -32,6 +32,42 @@ def test_ops_that_are_not_published_are_not_named(call, message):
     assert str(caught.value) == message
 
 
+IMAGE = torch.ones(1, 4, 8, 8)
+PLACES = torch.ones(3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: torch.channel_shuffle(IMAGE, {}),
+         "channel_shuffle(): argument 'groups' (position 2) must be int, not dict"),
+        (lambda: torch.pixel_shuffle(IMAGE, "a"),
+         "pixel_shuffle(): argument 'upscale_factor' (position 2) must be int, not str"),
+        (lambda: torch.nn.functional.max_pool2d(IMAGE, "a"),
+         "max_pool2d(): argument 'kernel_size' (position 2) must be tuple of ints, not str"),
+        (lambda: torch.nn.functional.pad(X, "a"), "pad(): argument 'pad' (position 2) must be tuple of ints, not str"),
+        (lambda: torch.lstm_cell(X, 3, X, X),
+         "lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not int"),
+        (lambda: torch._native_batch_norm_legit(IMAGE, None, None, 3, X, True, 0.5, 1e-5),
+         "_native_batch_norm_legit(): argument 'running_mean' (position 4) must be Tensor, not int"),
+        (lambda: torch._unsafe_masked_index(X, PLACES, 0, 1.0),
+         "_unsafe_masked_index(): argument 'indices' (position 3) must be tuple of Tensors, not int"),
+        (lambda: torch._unsafe_masked_index(X, PLACES, [0], 1.0),
+         "expected Tensor as element 0 in argument 2, but got int"),
+    ],
+)  # fmt: skip
+def test_arguments_that_no_step_checks_are_named(call, message):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_too_few_dims_for_fractional_pooling(shape):
+    with pytest.raises(IndexError, match="^Dimension"):
+        torch.nn.functional.fractional_max_pool3d(torch.ones(shape), 2, output_ratio=[0.5] * 3)
+
+
 def test_a_traceback_shows_one_error():
     with pytest.raises(TypeError) as caught:
         torch.gather(X, 0, [1, 2])

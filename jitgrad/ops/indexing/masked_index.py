@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.indexing.getitem import __getitem__ as read
 from jitgrad.ops.indexing.index_put import index_put
@@ -14,15 +15,15 @@ __all__: list[str] = []
 
 
 def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Any]:
-    """The indices moved into the range of their dims."""
+    """The indices moved into the range of their dims; of a tensor without elements as they are."""
+    check_tensors((x if i is None else i for i in indices), 2)
     pairs = zip(indices, x._layout.shape, strict=False)
-    return [slice(None) if i is None else i.clamp(-n, n - 1) for i, n in pairs]
+    inside = [i if i is None or not x._layout.numel else i.clamp(-n, n - 1) for i, n in pairs]
+    return [slice(None) if i is None else i for i in inside]
 
 
 def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
     """The elements at ``indices`` where the mask is true, ``fill`` elsewhere."""
-    if not input._layout.numel:
-        return read(input, tuple([slice(None) if i is None else i for i in indices])).masked_fill(~mask, fill)
     return read(input, tuple(_within(input, indices))).masked_fill(~mask, fill)
 
 
@@ -30,9 +31,9 @@ def _unsafe_masked_index_put_accumulate(
     input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
 ) -> Tensor:
     """A copy to which ``values`` are added at ``indices`` where the mask is true."""
+    places = [None if isinstance(i, slice) else i for i in _within(input, indices)]
     if not input._layout.numel:
         return input.clone()
-    places = [None if isinstance(i, slice) else i for i in _within(input, indices)]
     return index_put(input, places, values.masked_fill(~mask, 0), True)
 
 

@@ -12,6 +12,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, broadcast_shapes, cache
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import observed
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.linalg.matrix_products import Bmm
 from jitgrad.ops.reduction.sums import SumDim
@@ -317,9 +318,7 @@ def einsum(*args: Any) -> Tensor:
     operands: list[Tensor] = list(given[0]) if isinstance(given[0], (tuple, list)) else given
     if not operands:
         raise ValueError(_TOO_FEW)
-    for k, operand in enumerate(operands):
-        if not isinstance(operand, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(operand)}")
+    check_tensors(operands, 1)
     layouts = [x._layout for x in operands]
     program = _programs.get((equation, *layouts))
     if program is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jitgrad.core.errors import type_name
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.sizes import as_flag, int_argument
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.nn.margin_losses import at_top
@@ -110,9 +110,7 @@ def padded(sequences: Iterable[Tensor], batch_first: bool, padding_value: Any, p
     found = list(sequences)
     if not found:
         raise RuntimeError("received an empty list of sequences")
-    for k, x in enumerate(found):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(x)}")
+    check_tensors(found)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     like, samples = found[0], len(found)

@@ -237,17 +237,13 @@ def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: An
                 "fractional_max_pool2d requires output_ratio to either be a single Int or tuple of Ints."
             )
         ratios = _tuple(output_ratio, dims)
-        output_size = [int(n * r) for n, r in zip(input.shape[-dims:], ratios, strict=True)]
-    if input.ndim < dims + 1:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [-{input.ndim}, {input.ndim - 1}], but got "
-            f"{-dims - 1})"
-        )
+        output_size = [int(input.size(d - dims) * r) for d, r in enumerate(ratios)]
+    channels = input.size(-dims - 1)
     if shifts is None:
         if input._layout.dtype.category < 2:
             raise not_implemented_for("check_uniform_bounds", input.dtype)
         samples = 1 if input.ndim == dims + 1 else input.shape[0]
-        shifts = rand(samples, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
+        shifts = rand(samples, channels, dims, dtype=input.dtype, device=input.device)
     width, sizes = _numbers(dims, "kernel_size", kernel_size), _numbers(dims, "output_size", output_size)
     if input.ndim > dims + 2:
         raise RuntimeError(

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import type_name
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
@@ -29,10 +29,9 @@ __all__: list[str] = []
 
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix of zeros with matrices along its diagonal; a number is a matrix of one, a vector of one row."""
+    check_tensors(tensors)
     blocks = []
     for k, t in enumerate(tensors):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
         shape = t._layout.shape
         if len(shape) > 2:
             raise RuntimeError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.core.errors import must_be_tensor, type_name, type_title
+from jitgrad.core.errors import must_be_tensor, type_title
 from jitgrad.core.layout import Layout, Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.registry import fast_method, method, public
 from jitgrad.dispatch.sizes import as_ints, is_int, size_argument
 from jitgrad.dispatch.structured import View
@@ -100,9 +101,7 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape that they broadcast to; those that have it are returned themselves."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    for k, t in enumerate(given):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
+    check_tensors(given)
     shape = broadcast_shapes(*(t._layout.shape for t in given))
     return tuple([t if t._layout.shape == shape else Expand.apply(t, shape) for t in given])
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be, type_name
+from jitgrad.core.errors import must_be
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -19,7 +19,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.operand_checks import check_devices
+from jitgrad.dispatch.operand_checks import check_devices, check_tensors
 from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
@@ -37,9 +37,7 @@ __all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "parts_at", "stack"]
 def _listed(op: str, tensors: Any) -> list[Tensor]:
     if not isinstance(tensors, (list, tuple)):
         raise must_be(op, "tensors", 1, "tuple of Tensors", tensors)
-    for k, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(tensor)}")
+    check_tensors(tensors)
     check_devices(op, [t._layout for t in tensors])
     return list(tensors)
 
@@ -352,9 +350,7 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return function(tensors[0])
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    for k, tensor in enumerate(given):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(tensor)}")
+    check_tensors(given)
     return tuple([function(t) for t in given])
 
 

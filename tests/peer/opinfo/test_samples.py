@@ -27,12 +27,11 @@ def samples(op, dtype, requires_grad):
     One of the two is None where it is left out.
     """
     torch.manual_seed(0)
-    every = op.sample_inputs("cpu", dtype, requires_grad=requires_grad)
+    first, *others = every = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    if isinstance(first.input, torch.Tensor) and first.input.layout is not torch.strided:
+        return [(sample, None) for sample in every]
     if ALL:
         return [(sample, sample.noncontiguous()) for sample in every]
-    first, *others = every
-    if isinstance(first.input, torch.Tensor) and first.input.layout is not torch.strided:
-        return [(sample, None) for sample in (first, *others)]
     return [(first, None), *((last, last.noncontiguous()) for last in others[-1:])]
 
 
