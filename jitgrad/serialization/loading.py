@@ -44,7 +44,7 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     and who reads it trusts it. mmap: numbers stay in the file, which is mapped, until they are used.
 
     pickle.UnpicklingError for what ``weights_only`` refuses and for damaged pickles, RuntimeError for other damage,
-    EOFError for a file that ends too early.
+    EOFError for a file that ends too early. The traceback ends with the file's path.
     """
     weights_only = _weights_only(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
@@ -59,10 +59,11 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
         announce_read("load()")
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
-        if path.endswith(".safetensors"):
-            return _load_safetensors(path, map_location)
-        with open(path, "rb") as file, _explained(weights_only):
-            return _load(file, path, map_location, machine, mmap, pickle_load_args)
+        with _naming(path):
+            if path.endswith(".safetensors"):
+                return _load_safetensors(path, map_location)
+            with open(path, "rb") as file, _explained(weights_only):
+                return _load(file, path, map_location, machine, mmap, pickle_load_args)
     check_seekable(f)
     with _explained(weights_only):
         return _load(f, None, map_location, machine, mmap, pickle_load_args)
@@ -88,6 +89,17 @@ def _weights_only(given: bool | None, pickle_module: Any) -> bool:
         )  # fmt: skip
         return False
     return pickle_module is None if given is None else bool(given)
+
+
+@contextmanager
+def _naming(path: str) -> Any:
+    """Note the file on an error: PyTorch's words, which are its text, leave open which of many files is damaged."""
+    try:
+        yield
+    except Exception as error:
+        if path not in str(error):
+            error.add_note(f"while {path} was read")
+        raise
 
 
 @contextmanager

@@ -8,6 +8,7 @@ every record is checked against it, since a file may be damaged or made to do ha
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import mmap
 import os
@@ -116,6 +117,10 @@ class ZipReader:
         except (zipfile.BadZipFile, NotImplementedError, zlib.error, struct.error, ValueError, OverflowError,
                 EOFError, IndexError, MemoryError, UnicodeDecodeError) as error:  # fmt: skip
             raise RuntimeError(f"PytorchStreamReader failed {what}: {error}") from None
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # which a place before the file's beginning is
+                raise
+            raise RuntimeError(f"PytorchStreamReader failed {what}: it names places that there are not") from None
 
     def get_all_records(self) -> list[str]:
         """The names of the records, without their folder's."""

@@ -86,6 +86,24 @@ def test_changed_pickles_in_a_sound_zip_file():
     assert refused > 1000
 
 
+def test_an_error_names_the_file(tmp_path):
+    path = tmp_path / "weights.pt"
+    for zipped in (True, False):
+        path.write_bytes(saved(state(), _use_new_zipfile_serialization=zipped)[:-40])
+        with pytest.raises(RuntimeError) as caught:
+            torch.load(path)
+        assert caught.value.__notes__ == [f"while {path} was read"]
+
+
+def test_records_before_the_beginning_of_the_file(tmp_path):
+    blob = bytearray(saved(state()))
+    blob[blob.rindex(b"PK\6\6") + 49] = 255  # where the directory is: far behind the file
+    path = tmp_path / "weights.pt"
+    path.write_bytes(blob)
+    with pytest.raises(RuntimeError, match="names places that there are not"):
+        torch.load(path)
+
+
 def checkpoint(pickled, records=()):
     """A zip file with this pickle, and the other records of ``records``."""
     file = io.BytesIO()
