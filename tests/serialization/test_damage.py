@@ -90,7 +90,7 @@ def test_an_error_names_the_file(tmp_path):
     path = tmp_path / "weights.pt"
     for zipped in (True, False):
         path.write_bytes(saved(state(), _use_new_zipfile_serialization=zipped)[:-40])
-        with pytest.raises(RuntimeError) as caught:
+        with pytest.raises((RuntimeError, EOFError)) as caught:
             torch.load(path)
         assert caught.value.__notes__ == [f"while {path} was read"]
 
