@@ -11,8 +11,9 @@ from pathlib import Path
 
 import jitgrad
 
+from .problem import compiled
 from .rounds import take_turns
-from .steps import PROBLEMS, compiled
+from .steps import PROBLEMS
 
 FEW = slice(None, 2 if os.environ.get("JITGRAD_FEW_BENCHMARKS") else None)
 SMALL = tuple(name for name in PROBLEMS if "4M" not in name)
@@ -24,7 +25,8 @@ FIRST_CALLS = """
 import sys, time
 sys.path.insert(0, {folder!r})
 import jitgrad
-from benchmarks.steps import PROBLEMS, compiled
+from benchmarks.problem import compiled
+from benchmarks.steps import PROBLEMS
 made = {made}
 start = time.perf_counter()
 for _ in range({count}):

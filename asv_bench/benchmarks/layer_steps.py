@@ -5,34 +5,40 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from .problem import Problem, minimised, targets, uniform
 from .workloads import Work, normal
 
-__all__ = ["LAYER_STEPS"]
+__all__ = ["LAYER_PROBLEMS", "LAYER_STEPS"]
 
 
 def _labels(engine: Any, classes: int, count: int) -> Any:
-    return engine.tensor(np.random.default_rng(1).integers(0, classes, count))
+    return engine.tensor(targets(classes, count))
 
 
-def lenet(engine: Any, batch: int = 64) -> Work:
+def _started(engine: Any, *modules: Any) -> list[Any]:
+    """The parameters of the modules, the same for every engine: weights `uniform`, biases 0, those of norms 1 and 0."""
+    parameters = [p for module in modules for p in module.parameters()]
+    weights = [p for p in parameters if p.ndim > 1]
+    with engine.no_grad():
+        for seed, weight in enumerate(weights):
+            weight.copy_(engine.tensor(uniform(*weight.shape, seed=seed)))
+        for module in modules:
+            for name, p in module.named_parameters():
+                if name.endswith("bias"):
+                    p.zero_()
+    return parameters
+
+
+def lenet(engine: Any, batch: int = 64) -> Problem:
     """LeNet-5 on images of 28 x 28, with SGD and momentum."""
-    engine.manual_seed(0)
     nn = engine.nn
     model = nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
     )  # fmt: skip
     x, labels = normal(engine, batch, 1, 28, 28), _labels(engine, 10, batch)
-    optimizer = engine.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), labels).backward()
-        optimizer.step()
-
-    return step
+    optimizer = engine.optim.SGD(_started(engine, model), lr=0.001, momentum=0.9)
+    return minimised(lambda: nn.functional.cross_entropy(model(x), labels), optimizer)
 
 
 def wide_convolution(engine: Any, channels: int = 64, size: int = 32, batch: int = 8) -> Work:
@@ -51,30 +57,28 @@ def attention(engine: Any, stacks: tuple[int, int] = (4, 4), length: int = 512, 
     return lambda: grad(attend(q, k, v).sum(), (q, k, v))
 
 
-def transformer(engine: Any, width: int = 64, heads: int = 4, length: int = 64, batch: int = 16) -> Work:
+def transformer(engine: Any, width: int = 64, heads: int = 4, length: int = 64, batch: int = 16) -> Problem:
     """A character model of two causal Transformer layers, with AdamW."""
-    engine.manual_seed(0)
     nn, letters = engine.nn, 64
     layer = nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True)
     encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(width), enable_nested_tensor=False)
     embed, out = nn.Embedding(letters, width), nn.Linear(width, letters)
     mask = nn.Transformer.generate_square_subsequent_mask(length)
     text, following = _labels(engine, letters, batch * length), _labels(engine, letters, batch * length)
-    optimizer = engine.optim.AdamW([p for m in (encoder, embed, out) for p in m.parameters()], lr=0.0001)
 
-    def step() -> None:
-        optimizer.zero_grad()
+    def loss() -> Any:
         seen = encoder(embed(text.view(batch, length)), mask=mask, is_causal=True)
-        nn.functional.cross_entropy(out(seen).view(-1, letters), following).backward()
-        optimizer.step()
+        return nn.functional.cross_entropy(out(seen).view(-1, letters), following)
 
-    return step
+    return minimised(loss, engine.optim.AdamW(_started(engine, encoder, embed, out), lr=0.0001))
 
 
-LAYER_STEPS = {
+LAYER_PROBLEMS = {
     "LeNet, batch 64, SGD": lenet,
+    "Transformer, 2 layers of 64, 16 x 64 letters, AdamW": transformer,
+}
+LAYER_STEPS = {
     "convolution 3 x 3, 64 channels of 32 x 32, batch 8": wide_convolution,
     "convolution 3 x 3, 128 channels of 16 x 16, batch 8": partial(wide_convolution, channels=128, size=16),
     "attention, 16 heads of 512 x 32": attention,
-    "Transformer, 2 layers of 64, 16 x 64 letters, AdamW": transformer,
 }

@@ -8,65 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .layer_steps import LAYER_STEPS
+from .layer_steps import LAYER_PROBLEMS, LAYER_STEPS
+from .problem import Problem, differentiated, minimised, targets, uniform
 from .workloads import Work, chain, normal
 
-__all__ = ["PROBLEMS", "STEPS", "TINY_STEPS", "Problem", "compiled", "targets", "uniform"]
+__all__ = ["PROBLEMS", "STEPS", "TINY_STEPS"]
 
 Make = Callable[[Any], Work]
-
-
-class Problem(NamedTuple):
-    """``step`` differentiates a loss and may update what it depends on.
-
-    ``numbers`` tells what the steps so far have led to: the loss, and the norms of gradients that were not used up.
-    """
-
-    step: Work
-    numbers: Callable[[], list[float]]
-
-
-def minimised(loss: Work, optimizer: Any) -> Problem:
-    """A step of an optimiser."""
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
-
-    return Problem(step, lambda: [loss().item()])
-
-
-def differentiated(loss: Work, leaves: Sequence[Any]) -> Problem:
-    """The gradients of the leaves, made anew."""
-
-    def step() -> None:
-        for leaf in leaves:
-            leaf.grad = None
-        loss().backward()
-
-    def numbers() -> list[float]:
-        gradients = [leaf.grad.numpy().astype(np.float64) for leaf in leaves]
-        return [loss().item(), *(float(np.linalg.norm(g)) for g in gradients)]
-
-    return Problem(step, numbers)
-
-
-def compiled(engine: Any, make: Callable[[Any], Problem]) -> Problem:
-    """The problem with its step compiled by the engine."""
-    engine.compiler.reset()  # torch compiles a function only so many times
-    made = make(engine)
-    return made._replace(step=engine.compile(made.step))
-
-
-def uniform(*shape: int, seed: int) -> Any:
-    """A parameter as ``Linear`` starts it, for layers of any engine: ``shape[-1]`` or, of a bias, 64 inputs."""
-    bound = (shape[1] if len(shape) > 1 else 64) ** -0.5
-    return np.random.default_rng(seed).uniform(-bound, bound, shape).astype(np.float32)
 
 
 def _started(engine: Any, model: Any) -> Any:
@@ -76,11 +28,6 @@ def _started(engine: Any, model: Any) -> Any:
         for seed, parameter in enumerate(p for layer in layers for p in (layer.weight, layer.bias)):
             parameter.copy_(engine.tensor(uniform(*parameter.shape, seed=seed)))
     return model
-
-
-def targets(classes: int, batch: int) -> Any:
-    """A class for each sample."""
-    return np.random.default_rng(1).integers(0, classes, batch)
 
 
 def _classified(engine: Any, layers: Sequence[Any], inputs: int, classes: int, batch: int) -> Problem:
@@ -242,6 +189,7 @@ PROBLEMS: dict[str, Callable[[Any], Problem]] = {
     "gelu * sigmoid + tanh, 4M": partial(activations, size=1 << 22),
     "layer_norm, log_softmax, 4096 x 512": rows,
     "12 x (Linear 64, LayerNorm, GELU), batch 32, Adam": deep_perceptron,
+    **LAYER_PROBLEMS,
 }
 STEPS: dict[str, Make] = {
     "chain of 50, 16 elements": partial(chain, length=50),

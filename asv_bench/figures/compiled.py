@@ -29,6 +29,8 @@ WANTED = {
     "gelu * sigmoid + tanh, 4M": 0.25,
     "layer_norm, log_softmax, 4096 x 512": 0.6,
     "12 x (Linear 64, LayerNorm, GELU), batch 32, Adam": 0.3,
+    "LeNet, batch 64, SGD": 0.9,
+    "Transformer, 2 layers of 64, 16 x 64 letters, AdamW": 0.8,
 }
 # Of losses and norms that float32 rounds on different ways, after five steps.
 TOLERANCE = 1e-4

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.jax_steps import JAX_PROBLEMS
+from benchmarks.problem import Problem, compiled
 from benchmarks.rounds import Times, calls_in, mean_of
-from benchmarks.steps import PROBLEMS, STEPS, TINY_STEPS, Problem, compiled
+from benchmarks.steps import PROBLEMS, STEPS, TINY_STEPS
 from benchmarks.transforms import TRANSFORMS, transform
 from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mlp_step, wide
 

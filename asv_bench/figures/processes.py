@@ -60,7 +60,8 @@ PEAK = """
 import ctypes, gc, sys
 sys.path.insert(0, {folder!r})
 import {engine} as torch
-from benchmarks.steps import PROBLEMS, STEPS, compiled
+from benchmarks.problem import compiled
+from benchmarks.steps import PROBLEMS, STEPS
 
 def kilobytes(field):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
