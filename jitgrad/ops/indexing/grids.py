@@ -106,10 +106,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if not r:
         return filled(intern(input._layout.numpy_dtype, (0,)), 0)
+    repeated = as_flag(with_replacement)
+    if r > n and not (n and repeated):
+        return filled(intern(input._layout.numpy_dtype, (0, r)), 0)
     # Only sizes say which places these are, so they are no kernel's result.
     places = np.arange(n).reshape(n, 1)
     for _ in range(r - 1):  # each choice of one element less, with all that may follow its last
-        first = places[:, -1] + (0 if as_flag(with_replacement) else 1)
+        first = places[:, -1] + (0 if repeated else 1)
         counts = (n - first).clip(0)
         starts = np.repeat(first - counts.cumsum() + counts, counts)
         places = np.column_stack([places.repeat(counts, 0), np.arange(counts.sum()) + starts])

@@ -20,6 +20,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import grid_sample as kernels
 from jitgrad.ops.creation.ranges import linspace
@@ -203,8 +204,14 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
 @settled(2)
 def _sampling(input: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> Any:
     """What ``grid_sampler`` calls, and its arguments after both tensors."""
+    mode = int_argument("grid_sampler", "interpolation_mode", 3, mode)
+    padding = int_argument("grid_sampler", "padding_mode", 4, padding)
+    if mode not in range(3) or padding not in range(3):  # PyTorch reads memory that it has not written then
+        raise ValueError(
+            f"grid_sampler(): interpolation_mode and padding_mode should be 0, 1 or 2, but got {mode} and {padding}"
+        )
     _check(input, grid, mode)
-    return _SAMPLER[input.ndim - 2], (int(mode), int(padding), bool(align))
+    return _SAMPLER[input.ndim - 2], (mode, padding, bool(align))
 
 
 @functools.partial(public, method_too=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.core.dtypes import bool_, uint8
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.out_argument import takes_out
@@ -116,6 +117,9 @@ def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> 
 @at_top
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
     """The gradient of softmax along ``dim``, whose result was ``output``, in ``input_dtype``."""
+    for place, (name, x) in enumerate((("grad_output", grad_output), ("output", output)), 1):
+        if not isinstance(x, Tensor):
+            raise must_be_tensor("_softmax_backward_data", name, place, x)
     products = grad_output * output
     return cast(products - output * SumDim.apply(products, dim, True), input_dtype)
 

@@ -288,3 +288,11 @@ def test_compiled_step_of_a_small_network():
         x = image(2, 1, 4, 4) + k
         grads = [jitgrad.autograd.grad(f(x, w), w)[0] for f in (step, compiled)]
         assert np.allclose(values(grads[0]), values(grads[1]))
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("modes", [(7, 0), (-1, 0), (0, 3), (0, -1), (2.5, 0), (0, 0.5), (True, 0)])
+def test_a_grids_modes_are_checked(dims, modes):
+    x, grid = torch.ones(1, 1, *[3] * dims), torch.zeros(1, *[3] * dims, dims)
+    with pytest.raises((TypeError, ValueError), match=r"^grid_sampler\(\): .*(interpolation|padding)_mode"):
+        torch.grid_sampler(x, grid, *modes, False)
