@@ -293,6 +293,6 @@ def test_compiled_step_of_a_small_network():
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("modes", [(7, 0), (-1, 0), (0, 3), (0, -1), (2.5, 0), (0, 0.5), (True, 0)])
 def test_a_grids_modes_are_checked(dims, modes):
-    x, grid = torch.ones(1, 1, *[3] * dims), torch.zeros(1, *[3] * dims, dims)
+    x, grid = jitgrad.ones(1, 1, *[3] * dims), jitgrad.zeros(1, *[3] * dims, dims)
     with pytest.raises((TypeError, ValueError), match=r"^grid_sampler\(\): .*(interpolation|padding)_mode"):
-        torch.grid_sampler(x, grid, *modes, False)
+        jitgrad.grid_sampler(x, grid, *modes, False)
