@@ -296,3 +296,11 @@ def test_a_grids_modes_are_checked(dims, modes):
     x, grid = jitgrad.ones(1, 1, *[3] * dims), jitgrad.zeros(1, *[3] * dims, dims)
     with pytest.raises((TypeError, ValueError), match=r"^grid_sampler\(\): .*(interpolation|padding)_mode"):
         jitgrad.grid_sampler(x, grid, *modes, False)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: F.adaptive_avg_pool1d(jitgrad.ones(2, 4), 2**45), lambda: F.interpolate(jitgrad.ones(1, 1, 4), 2**45),
+])  # fmt: skip
+def test_sizes_beyond_all_memory(call):
+    with pytest.raises((RuntimeError, MemoryError)):
+        call()
