@@ -233,7 +233,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, more = divmod(n, count)  # the first ``more`` parts have one element more than the others
-        edges = [k * small + min(k, more) for k in range(count + 1)]
+        edges = [0] * (count + 1)  # in one piece: a MemoryError at once for a number of parts that no machine holds
+        for k in range(1, count + 1):
+            edges[k] = k * small + min(k, more)
     else:
         edges = [0, *as_ints("tensor_split", indices_or_sections, "indices", 2), n]
     return tuple([Slice.apply(input, d, a, b, 1) for a, b in pairwise(edges)])

@@ -226,3 +226,8 @@ def test_errors(call, error, words):
 def test_view_of_floats_names_what_was_given():
     with pytest.raises(TypeError, match=r"view\(\) received an invalid combination of arguments - got \(float, int\)"):
         torch.ones(6).view(2.0, 3)
+
+
+def test_more_parts_than_memory_holds():
+    with pytest.raises(MemoryError):
+        torch.tensor_split(torch.ones(5), 2**45)
