@@ -59,6 +59,10 @@ TYPES = _by_name({
     "slice_scatter.start slice_scatter.end": "int",
     "narrow.start": "Tensor | int",
     "narrow.length groups upscale_factor downscale_factor": "int",
+    "fractional_max_pool2d.output_size fractional_max_pool3d.output_size": "Sequence[int] | int",
+    "fractional_max_pool2d_with_indices.output_size fractional_max_pool3d_with_indices.output_size":
+        "Sequence[int] | int",
+    "max_unpool1d.output_size max_unpool2d.output_size max_unpool3d.output_size": "Sequence[int] | int",
     "kernel_size convolution.padding convolution.dilation convolution.output_padding pad": "Sequence[int] | int",
     "input_lengths target_lengths": "Tensor | Sequence[int]",
     "quantile.q nanquantile.q": "Tensor | float",

@@ -45,6 +45,8 @@ PLACES = torch.ones(3, dtype=torch.bool)
          "pixel_shuffle(): argument 'upscale_factor' (position 2) must be int, not str"),
         (lambda: torch.nn.functional.max_pool2d(IMAGE, "a"),
          "max_pool2d(): argument 'kernel_size' (position 2) must be tuple of ints, not str"),
+        (lambda: torch.nn.functional.fractional_max_pool2d(IMAGE, 2, 2.5),
+         "fractional_max_pool2d(): argument 'output_size' (position 3) must be tuple of ints, not float"),
         (lambda: torch.nn.functional.pad(X, "a"), "pad(): argument 'pad' (position 2) must be tuple of ints, not str"),
         (lambda: torch.lstm_cell(X, 3, X, X),
          "lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not int"),
