@@ -326,9 +326,9 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic cosine."""
 def acosh_(input: Tensor) -> Tensor:
     """In-place version of ``acosh``."""
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: Sequence[builtins.int | None] | builtins.int) -> Tensor:
     """The means of ``output_size`` windows of about equal size, which cover the last dim."""
-def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
+def adaptive_max_pool1d(input: Tensor, output_size: Sequence[builtins.int | None] | builtins.int) -> Any:
     """(largest elements of ``output_size`` windows that cover the last dim, their places in it)."""
 def add(input: Tensor, other: Tensor | _Number, *older: Any, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """Sum with a factor: ``x + alpha * y``."""

@@ -62,6 +62,10 @@ TYPES = _by_name({
     "fractional_max_pool2d.output_size fractional_max_pool3d.output_size": "Sequence[int] | int",
     "fractional_max_pool2d_with_indices.output_size fractional_max_pool3d_with_indices.output_size":
         "Sequence[int] | int",
+    "adaptive_avg_pool1d.output_size adaptive_avg_pool2d.output_size adaptive_avg_pool3d.output_size":
+        "Sequence[int | None] | int",
+    "adaptive_max_pool1d.output_size adaptive_max_pool2d.output_size adaptive_max_pool3d.output_size":
+        "Sequence[int | None] | int",
     "max_unpool1d.output_size max_unpool2d.output_size max_unpool3d.output_size": "Sequence[int] | int",
     "kernel_size convolution.padding convolution.dilation convolution.output_padding pad": "Sequence[int] | int",
     "input_lengths target_lengths": "Tensor | Sequence[int]",
@@ -125,6 +129,10 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
+def _is_int_or_none(value: Any) -> bool:
+    return value is None or is_int(value)
+
+
 def _is_tensor_or_none(value: Any) -> bool:
     return value is None or isinstance(value, Tensor)
 
@@ -148,6 +156,7 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (_is_bool, "bool"),
     "None": (lambda value: value is None, "None"),
     "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
+    "Sequence[int | None]": (lambda values: is_int(values) or _all(values, _is_int_or_none), "tuple of ints"),
     "Sequence[Tensor]": (lambda values: _all(values, _is_tensor), "tuple of Tensors"),
     "Sequence[Tensor | None]": (lambda values: _all(values, _is_tensor_or_none), "tuple of Tensors"),
     "dtypes.dtype": (lambda value: isinstance(value, dtype), "torch.dtype"),

@@ -47,6 +47,8 @@ PLACES = torch.ones(3, dtype=torch.bool)
          "max_pool2d(): argument 'kernel_size' (position 2) must be tuple of ints, not str"),
         (lambda: torch.nn.functional.fractional_max_pool2d(IMAGE, 2, 2.5),
          "fractional_max_pool2d(): argument 'output_size' (position 3) must be tuple of ints, not float"),
+        (lambda: torch.nn.functional.adaptive_avg_pool2d(IMAGE, True),
+         "adaptive_avg_pool2d(): argument 'output_size' (position 2) must be tuple of ints, not bool"),
         (lambda: torch.nn.functional.pad(X, "a"), "pad(): argument 'pad' (position 2) must be tuple of ints, not str"),
         (lambda: torch.lstm_cell(X, 3, X, X),
          "lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not int"),
