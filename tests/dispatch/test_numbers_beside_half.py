@@ -1,0 +1,41 @@
+"""Numbers, and tensors of other dtypes, beside float16 and bfloat16: rounded to these first, but as factors."""
+
+import pytest
+
+import jitgrad as torch
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_numbers_are_rounded(dtype):
+    x = torch.tensor([0.1, 0.3, 0.7], dtype=dtype)
+    for number, place in ((0.1, 0), (0.3, 1), (0.7, 2)):
+        rounded = x[place].item()
+        assert rounded != number and (x == number).tolist() == [k == place for k in range(3)]
+        assert not (x > number)[place] and not (x < number)[place] and (x <= number)[place]
+        for given in (number, torch.tensor(number), torch.tensor(number, dtype=torch.float64)):
+            assert (x - given)[place] == 0 and (x + given).equal(x + rounded)
+            assert torch.remainder(x, given)[place] == 0 and torch.fmod(x, given).equal(torch.fmod(x, rounded))
+            assert x.clone().sub_(given)[place] == 0
+        assert (number - x)[place] == 0 and torch.rsub(x, number)[place] == 0
+    assert (x**0.3).equal(x ** x[1].item()) and (0.3**x).equal(x[1].item() ** x)
+    assert torch.nn.functional.hardshrink(x, 0.3).tolist() == [0, 0, x[2].item()]
+    assert (x[1] == 0.3).item() and torch.compile(lambda t: t == 0.3)(x).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_factors_are_not_rounded(dtype):
+    x = torch.linspace(0.5, 1.5, 1000).to(dtype)
+    y = x.flip(0)
+    for number in (0.3, torch.tensor(0.3)):
+        assert (x * number).equal((x.float() * number).to(dtype)) and (x / number).equal((x.float() / number).to(dtype))
+        assert torch.lerp(x, y, 0.3).equal(torch.lerp(x.float(), y.float(), 0.3).to(dtype))
+
+
+def test_tensors_with_dims_are_rounded():
+    x, y = torch.ones(2, dtype=torch.bfloat16), torch.tensor([257, 259])  # of bfloat16 the neighbours are 2 apart
+    assert (x * y).tolist() == [256, 260] and (x + y).tolist() == [256, 260] and (x == torch.tensor([1, 1])).all()
+    big = torch.tensor([2049, 2051], dtype=torch.int32)
+    assert (torch.ones(2, dtype=torch.float16) - big).equal(1 - big.half())
+    assert (x == y - 256).tolist() == [True, False] and (y.bfloat16() == y).all()
