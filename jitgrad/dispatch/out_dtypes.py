@@ -63,6 +63,12 @@ _OF_PARTS = {
         "torch.frexp() expects mantissa to have dtype {wanted_type} but got {given_type}",
         "torch.frexp() expects exponent to have int dtype but got {given_type}",
     ),
+    "histogram": (
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {wanted_type} and "
+        "hist {given_type}",
+        "torch.histogram: input tensor and bin_edges tensor should have the same dtype, but got input {wanted_type} "
+        "and bin_edges {given_type} for dimension 0",
+    ),
     "mode": (
         "expected scalar type '{wanted}' but got '{given}' for values output",
         "expected scalar type '{wanted}' but got '{given}' for indices output",
