@@ -47,6 +47,8 @@ def _arange_length(start: Any, end: Any, step: Any) -> int:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(-((start - end) // step), 0)
+    if not (end - start) / step < 1 << 63:
+        raise RuntimeError("invalid size, possible overflow")
     return math.ceil((end - start) / step)
 
 

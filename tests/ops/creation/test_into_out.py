@@ -19,6 +19,13 @@ def test_shapes_change_without_a_warning():
         assert torch.arange(3, out=torch.ones(1, 4)).tolist() == [0, 1, 2]
 
 
+def test_ranges_that_no_tensor_holds():
+    with pytest.raises(RuntimeError, match="invalid size, possible overflow"):
+        torch.arange(1e-38, 3.4e38)
+    with pytest.raises(RuntimeError, match="invalid size, possible overflow"):
+        torch.arange(-1.7e308, 1.7e308)
+
+
 def test_other_places_are_refused():
     with pytest.raises(RuntimeError, match=r"layout Sparse does not match layout of out parameter \(Strided\)"):
         torch.zeros(3, layout=torch.sparse_coo, out=torch.ones(3))
