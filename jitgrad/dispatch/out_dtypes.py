@@ -104,6 +104,9 @@ def check_out_dtype(op: str, wanted: dtype, given: dtype, part: int | None = Non
     """
     if wanted is given:
         return
+    if op == "heaviside":
+        what = "complex tensors" if given.is_complex else "tensors with different dtypes"
+        raise RuntimeError(f"heaviside is not yet implemented for {what}.")
     if op in _TRUTHS and given.name != "uint8":
         raise RuntimeError(f"{op} only supports bool tensor for result, got: {scalar_type(given)}")
     text = _WORDS.get(op) if part is None or op not in _OF_PARTS else _OF_PARTS[op][part]

@@ -39,3 +39,22 @@ def test_tensors_with_dims_are_rounded():
     big = torch.tensor([2049, 2051], dtype=torch.int32)
     assert (torch.ones(2, dtype=torch.float16) - big).equal(1 - big.half())
     assert (x == y - 256).tolist() == [True, False] and (y.bfloat16() == y).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_quotients_are_rounded_before_their_whole_part_is_taken(dtype):
+    x, y = (torch.arange(-300, 300) * 0.37).to(dtype), (torch.arange(600) % 37 * 0.7 - 9.03).to(dtype)
+    wanted = (x / y).trunc()
+    assert not torch.div(x.float(), y.float(), rounding_mode="trunc").to(dtype).equal(wanted)
+    assert torch.div(x, y, rounding_mode="trunc").equal(wanted)
+    assert x.clone().div_(y, rounding_mode="trunc").equal(wanted)
+    assert torch.div(x, y, rounding_mode="trunc", out=torch.empty_like(x)).equal(wanted)
+    assert torch.div(x, 3.3, rounding_mode="trunc").equal((x / 3.3).trunc())
+    assert torch.div(x, y.float(), rounding_mode="trunc").dtype is torch.float32
+
+
+def test_heaviside_names_what_out_has():
+    x = torch.ones(2)
+    for dtype, words in ((torch.complex64, "complex tensors"), (torch.float64, "tensors with different dtypes")):
+        with pytest.raises(RuntimeError, match=f"heaviside is not yet implemented for {words}."):
+            torch.heaviside(x, x, out=torch.ones(2, dtype=dtype))
