@@ -212,8 +212,10 @@ def element(
     stores = []
     for (_, target), out in zip(rules, out_dtypes, strict=True):
         real = dtype.startswith("complex") and out.lstrip("b").startswith("float")
-        value = f"{target}_value" + (".real" if real else "")
-        stores.append(f"to_{out}(np.float32({value}))" if out.endswith("float16") else value)
+        half = out.endswith("float16")
+        value = f"T({target}_value)" if real and half else f"{target}_value"  # it may be a truth, which has no .real
+        value += ".real" if real else ""
+        stores.append(f"to_{out}(np.float32({value}))" if half else value)
     return body, stores, words_called(body)
 
 

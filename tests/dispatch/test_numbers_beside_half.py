@@ -58,3 +58,35 @@ def test_heaviside_names_what_out_has():
     for dtype, words in ((torch.complex64, "complex tensors"), (torch.float64, "tensors with different dtypes")):
         with pytest.raises(RuntimeError, match=f"heaviside is not yet implemented for {words}."):
             torch.heaviside(x, x, out=torch.ones(2, dtype=dtype))
+
+
+def test_numbers_that_are_written():
+    x, mask, first = torch.ones(2, dtype=torch.float16), torch.tensor([True, False]), torch.tensor([0])
+    for write in (lambda v: x.masked_fill(mask, v), lambda v: torch.full_like(x, v), lambda v: x.clone().fill_(v),
+                  lambda v: x.index_fill(0, first, v), lambda v: torch.nn.functional.pad(x, (1, 1), value=v),
+                  lambda v: x.scatter(0, first, v), lambda v: x.clone().masked_fill_(mask, v)):  # fmt: skip
+        assert write(-65504.0)[0] == -65504 and write(float("-inf"))[0] == float("-inf")
+        for value in (-1e9, 65505):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
+                write(value)
+    for key in (0, slice(0, 1), mask, first):  # an assignment is of a tensor
+        y = x.clone()
+        y[key] = -1e9
+        assert y.tolist() == [float("-inf"), 1]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_tensors_that_are_written_have_the_dtype_of_the_result(dtype):
+    x, mask = torch.ones(2, dtype=dtype), torch.tensor([True, False])
+    value = torch.tensor(2.5, requires_grad=True)
+    for out in (x.masked_fill(mask, value), x.index_fill(0, torch.tensor([0]), value)):
+        assert out.dtype is dtype and out.tolist() == [2.5, 1]
+        (out * 3).sum().backward()
+        assert value.grad.item() == 3 and value.grad.dtype is torch.float32
+        value.grad = None
+
+
+def test_truths_in_place_of_half():
+    for dtype in HALVES:
+        x = torch.tensor([1.0, 0, 2, 0], dtype=dtype)
+        assert x.logical_xor_(torch.tensor([1j, 1j, 0, 0])).tolist() == [0, 1, 1, 0]

@@ -52,7 +52,7 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
 def fits(value: Any, dtype: dtypes.dtype) -> bool:
     """Whether a dtype can hold a number; an unsigned one of b bits takes from -(2**b - 1) on, modulo 2**b as C does."""
     kind = dtype.category
-    if kind == 2 and type(value) in (float, int) and -1e30 < value < 1e30:  # float32 ends at 3.4e38: no need to ask
+    if kind == 2 and type(value) in (float, int) and -65504 <= value <= 65504:  # float16 ends there: no need to ask
         return True
     complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
