@@ -248,8 +248,8 @@ class ElementwiseOp:
             raise self._refused(0, operands[0])
         check_devices(op.name, [t._layout for t in tensors])
         dtype, out_dtype = self._dtypes(operands, target)
+        arguments = self._arguments(operands, dtype)
         dtype = dtype.compute
-        arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)
         shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
         if target is not None:
@@ -263,20 +263,30 @@ class ElementwiseOp:
         )  # fmt: skip
         return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 
-    def _arguments(self, operands: tuple[Any, ...]) -> tuple[Argument, ...]:
+    def _arguments(self, operands: tuple[Any, ...], dtype: dtypes.dtype) -> tuple[Argument, ...]:
         """How the kernel gets each operand: as an array, a number at run time, or a literal in its text."""
         names = (*self.op.inputs, *self.op.scalars)
         values = {**self.op.scalars, **dict(zip(names, operands, strict=False))}
         arguments = []
         for name in names:
             value = values[name]
+            rounded = dtype.name if dtype.is_half and self._is_rounded(name, value, dtype) else ""
             if isinstance(value, Tensor):
-                arguments.append(Argument(name, "array", condition=name in self.op.conditions))
+                arguments.append(Argument(name, "array", condition=name in self.op.conditions, rounded=rounded))
             elif value in self.op.literals.get(name, ()):
                 arguments.append(Argument(name, "literal", float(value)))
             else:
-                arguments.append(Argument(name, "scalar"))
+                arguments.append(Argument(name, "scalar", rounded=rounded))
         return tuple(arguments)
+
+    def _is_rounded(self, name: str, value: Any, half: dtypes.dtype) -> bool:
+        """Whether an operand is rounded to ``half``, as PyTorch converts it; the op itself computes in float32."""
+        rounds = self.op.inputs if self.op.rounds is None else self.op.rounds
+        if not isinstance(value, Tensor):
+            return name in rounds
+        if name in self.op.conditions or value._layout.dtype is half:
+            return False
+        return bool(value._layout.ndim) or name in rounds
 
     def _dtypes(self, operands: tuple[Any, ...], target: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
         """(the dtype that the kernel computes in, that of the result). A condition, as of ``where``, does not count."""

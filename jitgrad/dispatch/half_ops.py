@@ -10,12 +10,14 @@ Tensors without values (the device "meta") come this way, too: what an op has pu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import overflow
 from jitgrad.core.layout import Layout, as_float32, cache, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -103,6 +105,7 @@ def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
 
     def compute(*args: Any) -> Any:
+        args = _with_value(op, args)
         found = result_dtype(args)
         out = call(*[widened(a, False) for a in args])
         out = out if found is None or not found.is_half else _as(out, found, False)
@@ -111,12 +114,30 @@ def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+def _with_value(op: Any, args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments, with the ``value`` that an op writes to 16-bit floats as a tensor of their dtype, if it is one.
+
+    RuntimeError for a number that they don't hold.
+    """
+    x = args[0] if args else None
+    if "value" not in op.parameters or not isinstance(x, Tensor) or not x._layout.dtype.is_half:
+        return args
+    place, dtype = op.parameters.index("value"), x._layout.dtype
+    value = args[place]
+    if isinstance(value, Tensor) and value._layout.dtype.is_floating_point:
+        return *args[:place], value.detach().to(dtype), *args[place + 1 :]
+    if type(value) in (int, float) and math.isfinite(value) and abs(value) > float(dtype.limits.max):
+        raise overflow(dtype)
+    return args
+
+
 def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Callable[..., Any]) -> Callable[..., Any]:
     """The function that computes a planned op for arguments as these, of which it gets those at ``places``.
 
     plan: makes the function for arguments of 32 bits, or for bits as integers. All that depends on layouts is worked
     out once.
     """
+    args = _with_value(op, args)
     found = result_dtype(args)
     half = found is not None and found.is_half
     meta = _meta_device(args)

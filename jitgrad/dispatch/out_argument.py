@@ -28,12 +28,13 @@ __all__ = ["check_out", "into_out", "takes_out"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = False) -> Any:
+def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = False, resized: str | None = None) -> Any:
     """Write a result, or a tuple of them, into ``out``, which is resized to its shape; return ``out``.
 
     Returns the result if ``out`` is None. RuntimeError if a gradient would be lost, or if ``out`` has a dtype that
     the op doesn't write. op: the name that errors show. allows_internal_overlap: whether several elements of
-    ``out`` may have one place in memory, as PyTorch's factories have it.
+    ``out`` may have one place in memory, as PyTorch's factories have it. resized: the warning where an ``out`` that has
+    elements gets another shape, "" for none; None for PyTorch's usual one.
     """
     if out is None:
         return result
@@ -64,7 +65,7 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     if isinstance(out, SparseTensor) or isinstance(result, SparseTensor):
         return _into_sparse(op, result, out)
     if out.shape != result.shape:
-        _take_shape(out, result)
+        _take_shape(out, result, resized)
     if not allows_internal_overlap:
         return out.copy_(result)
     copy_into(out._data, out._layout, result)
@@ -92,16 +93,16 @@ def check_out(out: Any, operands: Iterable[Any]) -> None:
                 overlaps(out, operand)
 
 
-def _take_shape(out: Tensor, result: Tensor) -> None:
-    """Give ``out`` new memory of the result's shape, with PyTorch's warning if it had elements."""
-    if out._layout.numel:
-        warnings.warn(
+def _take_shape(out: Tensor, result: Tensor, warning: str | None) -> None:
+    """Give ``out`` new memory of the result's shape, with a warning if it had elements."""
+    if out._layout.numel and warning != "":
+        usual = (
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
             f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
             "future PyTorch release outputs will not be resized unless they have zero elements. You can "
-            "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            UserWarning, stacklevel=user_level(),
-        )  # fmt: skip
+            "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0)."
+        )
+        warnings.warn(usual if warning is None else warning, UserWarning, stacklevel=user_level())
     out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
     out._data = with_bits_of(out._data, empty_for(out._layout))
 

@@ -63,6 +63,12 @@ _OF_PARTS = {
         "torch.frexp() expects mantissa to have dtype {wanted_type} but got {given_type}",
         "torch.frexp() expects exponent to have int dtype but got {given_type}",
     ),
+    "histogram": (
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {wanted_type} and "
+        "hist {given_type}",
+        "torch.histogram: input tensor and bin_edges tensor should have the same dtype, but got input {wanted_type} "
+        "and bin_edges {given_type} for dimension 0",
+    ),
     "mode": (
         "expected scalar type '{wanted}' but got '{given}' for values output",
         "expected scalar type '{wanted}' but got '{given}' for indices output",
@@ -98,6 +104,9 @@ def check_out_dtype(op: str, wanted: dtype, given: dtype, part: int | None = Non
     """
     if wanted is given:
         return
+    if op == "heaviside":
+        what = "complex tensors" if given.is_complex else "tensors with different dtypes"
+        raise RuntimeError(f"heaviside is not yet implemented for {what}.")
     if op in _TRUTHS and given.name != "uint8":
         raise RuntimeError(f"{op} only supports bool tensor for result, got: {scalar_type(given)}")
     text = _WORDS.get(op) if part is None or op not in _OF_PARTS else _OF_PARTS[op][part]

@@ -115,7 +115,9 @@ def public(
     in_place = name.startswith("__i") or name[-1] == "_" != name[0]  # ``add_`` and ``__iadd__``, but not ``__add__``
     # An op's own function looks at its operands, the in-place one not at the tensor that a method is called of.
     silent = not explains(function) and (in_place or not is_own(function))
-    form = explained(function, name) if silent else function
+    # Who takes over ops is told by the object whether the function or the method was called.
+    shown = function if method_too or vars(Tensor).get(name) is not function else separate(function, name, "")
+    form = explained(shown, name) if silent else shown
     if function.__name__[0] == "_" != name[0]:  # observers of calls see the function itself, by its name
         function.__name__ = function.__qualname__ = name
     register(function, operation_behind(function), in_place=in_place)

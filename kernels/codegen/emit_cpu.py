@@ -39,6 +39,7 @@ class Argument(NamedTuple):
     condition: bool = False  # a boolean array, read as it is
     once: bool = False  # an array of one element among longer ones, read before the loop
     half: str = ""  # "float16" or "bfloat16": the array is of their bits, as uint16
+    rounded: str = ""  # "float16" or "bfloat16": values of another dtype are rounded to that one before they are used
 
 
 class _Retype(ast.NodeTransformer):
@@ -211,8 +212,10 @@ def element(
     stores = []
     for (_, target), out in zip(rules, out_dtypes, strict=True):
         real = dtype.startswith("complex") and out.lstrip("b").startswith("float")
-        value = f"{target}_value" + (".real" if real else "")
-        stores.append(f"to_{out}(np.float32({value}))" if out.endswith("float16") else value)
+        half = out.endswith("float16")
+        value = f"T({target}_value)" if real and half else f"{target}_value"  # it may be a truth, which has no .real
+        value += ".real" if real else ""
+        stores.append(f"to_{out}(np.float32({value}))" if half else value)
     return body, stores, words_called(body)
 
 
@@ -345,7 +348,7 @@ def elementwise_text(
     if strided:
         index = _TILE_INDEX if tiled else "{0}_array[{0}_at + i]" if row_steps else _ROW_INDEX
     pieces = {
-        "scalars": [f"{s} = T({s}_scalar)" for s in scalars]
+        "scalars": [f"{s} = {casts[s].format(f'{s}_scalar')}" for s in scalars]
         + [f"{a} = {casts[a].format(f'{a}_array[0]')}" for a in once],
         "repeated": [f"{a} = {casts[a].format(f'{a}_array[{a}_at]')}" for a in repeated],
         "loads": [f"{a} = {casts[a].format(index.format(a))}" for a in walked],
@@ -378,6 +381,8 @@ def elementwise_text(
 def _load(argument: Argument) -> str:
     """The form of an expression that reads an argument's element, in the compute dtype."""
     value = f"from_{argument.half}({{}})" if argument.half else "{}"
+    if argument.rounded:
+        value = f"from_{argument.rounded}(to_{argument.rounded}(np.float32({value})))"
     return f"bool({value})" if argument.condition else f"T({value})"
 
 

@@ -329,7 +329,7 @@ class Hardshrink(Elementwise, public=True):
     """``x``, but 0 within ``lambd`` of 0."""
 
     in_place = False
-    kind, accepts = "same", "float"
+    kind, accepts, rounds = "same", "float", ("lambd",)
 
     @staticmethod
     def reference(x, lambd=0.5):

@@ -113,7 +113,7 @@ class Rsub(Elementwise):
 class Mul(Elementwise, public=True):
     """Product: ``x * y``."""
 
-    kind, reference, numbers_alone = "same", np.multiply, True
+    kind, reference, numbers_alone, rounds = "same", np.multiply, True, ()
     operators = ("__mul__", "__rmul__")
     aliases = ("multiply",)
 
@@ -257,7 +257,7 @@ class Lerp(Elementwise):
 
     # abs(0.5) is real whatever the dtype: complex numbers have no order.
     kind, accepts, numbers, grad_name = "same", "float complex", ("weight",), "LerpBackward1"
-    error_name = "lerp_kernel_tensor"
+    error_name, rounds = "lerp_kernel_tensor", ("x", "y")
     variants = {"lerp_number": {"grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar"}}
 
     @staticmethod

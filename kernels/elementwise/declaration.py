@@ -81,6 +81,9 @@ class Elementwise:
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
+    # What is rounded to floats of 16 bits beside such, be it a number or a tensor without dims; None: all inputs, as
+    # tensors with dims always are.
+    rounds: ClassVar[tuple[str, ...] | None] = None
     numbers_alone: ClassVar[bool] = False  # whether there need be no tensor among the inputs
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
     row_major: ClassVar[bool] = False  # whether results are row-major, however the inputs lie in memory

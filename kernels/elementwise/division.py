@@ -12,7 +12,7 @@ from jitgrad.kernels.words.by_kind import trunc_divide
 class Div(Elementwise):
     """Quotient: ``x / y``, in floating point also for integers."""
 
-    reference, numbers_alone = np.true_divide, True
+    reference, numbers_alone, rounds = np.true_divide, True, ()
     operators = ("__truediv__",)
     domain = ((-3, 3), (0.5, 3))
     variants = {"div_unrounded": {"grad_name": "DivBackward2"}}  # the quotient of ``div(x, y, rounding_mode=None)``
@@ -31,7 +31,7 @@ class Div(Elementwise):
 class DivFloor(Elementwise):
     """Quotient rounded down; its gradient is zero."""
 
-    kind, reference, numbers_alone = "same", np.floor_divide, True
+    kind, reference, numbers_alone, rounds = "same", np.floor_divide, True, ()
     grad_name, error_name = "DivBackward2", "div_floor_cpu"
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 
@@ -48,7 +48,7 @@ class DivFloor(Elementwise):
 class DivTrunc(Elementwise):
     """Quotient rounded towards zero; its gradient is zero."""
 
-    kind, reference, numbers_alone = "same", trunc_divide, True
+    kind, reference, numbers_alone, rounds = "same", trunc_divide, True, ()
     grad_name, error_name = "DivBackward2", "div_trunc_cpu"
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 

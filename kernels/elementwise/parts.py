@@ -59,7 +59,7 @@ class BinaryExponent(Elementwise):
 class Ldexp(Elementwise, public=True):
     """``x * 2 ** y``, for tensors; integers become the default float."""
 
-    numbers, error_name = (), "pow"
+    numbers, error_name, rounds = (), "pow", ()
 
     @staticmethod
     def reference(x, y):

@@ -164,7 +164,7 @@ class LogitEps(Elementwise):
     """``logit`` of ``x`` kept between ``eps`` and ``1 - eps``."""
 
     domain, accepts = (0.1, 0.9), "bool int float"
-    error_name, grad_name = "logit_cpu", "LogitBackward0"
+    error_name, grad_name, rounds = "logit_cpu", "LogitBackward0", ("eps",)
 
     @staticmethod
     def reference(x, eps=0.2):

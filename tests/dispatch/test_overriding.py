@@ -111,6 +111,14 @@ def test_what_is_told():
     assert [f.__name__ for f in Told.calls] == ["sum", "backward"]  # no rule of the graph asks
 
 
+def test_methods_in_place_are_told_by_themselves():
+    x = Told([1.0, 2.0])
+    Told.calls.clear()
+    x.abs_(), x.relu_(), x.exp_(), x.detach_(), torch.exp_(x)
+    T = torch.Tensor
+    assert Told.calls == [T.abs_, T.relu_, T.exp_, T.detach_, torch.exp_] and T.exp_ is not torch.exp_
+
+
 def test_objects_that_are_no_tensors():
     n, x = Number(3), torch.ones(2)
     assert torch.mul(x, n) == ("mul", 1, 2, {}) and x + n == ("add", 1, 2, {})

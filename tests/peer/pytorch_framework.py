@@ -118,7 +118,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def decorator(*args, **kwargs):
     """Stands for decorators that only decide where a test runs: with arguments or without, nothing is changed."""
     first = args[0] if args else None
-    is_test = inspect.isfunction(first) or (inspect.isclass(first) and issubclass(first, unittest.TestCase))
+    is_test = inspect.isroutine(first) or (inspect.isclass(first) and issubclass(first, unittest.TestCase))
     return first if is_test else lambda test: test
 
 

@@ -52,7 +52,7 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
 def fits(value: Any, dtype: dtypes.dtype) -> bool:
     """Whether a dtype can hold a number; an unsigned one of b bits takes from -(2**b - 1) on, modulo 2**b as C does."""
     kind = dtype.category
-    if kind == 2 and type(value) in (float, int) and -1e30 < value < 1e30:  # float32 ends at 3.4e38: no need to ask
+    if kind == 2 and type(value) in (float, int) and -65504 <= value <= 65504:  # float16 ends there: no need to ask
         return True
     complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
@@ -92,11 +92,14 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
 
 def finished(
     op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None,
-    allows_internal_overlap: bool = False,
+    allows_internal_overlap: bool = False, resized: str = "",
 ) -> Tensor:  # fmt: skip
-    """The last step of a creation function: write to ``out``, wrap as ``like`` is, set ``requires_grad``."""
+    """The last step of a creation function: write to ``out``, wrap as ``like`` is, set ``requires_grad``.
+
+    resized: the warning where ``out`` gets another shape; PyTorch's creation functions have none, but for ``arange``.
+    """
     if out is not None:
-        result = into_out(op, result, out, allows_internal_overlap)
+        result = into_out(op, result, out, allows_internal_overlap, resized)
     if like is not None and like._level is not None and like._level.open:
         result = like.wrap_new(result)  # type: ignore[attr-defined]  # a wrapped tensor has it
     if requires_grad:
@@ -154,6 +157,8 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             known = layouts.get((shape, given)) or plan(shape, given)
             made = wrap(empty_for(known), known) if value is None else filled(known, value)
             return finished(name, made, requires_grad) if requires_grad else made
+        if out is not None:
+            _check_place(out, layout, device)
         if is_sparse(layout) or (out is not None and halves and among((out,))):
             where = {"dtype": given, "device": device, "requires_grad": requires_grad}
             return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
@@ -190,6 +195,15 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
         mark_explaining(function)
         public(function, function_too=function is not new_one, method_too=function is new_one)
     return create, like
+
+
+def _check_place(out: Tensor, layout: Any, device: Any) -> None:
+    """RuntimeError if a layout or device is asked for that is not that of ``out``."""
+    if layout is not None and layout != out.layout:
+        asked, given = (str(k).removeprefix("torch.").split("_")[0].capitalize() for k in (layout, out.layout))
+        raise RuntimeError(f"layout {asked} does not match layout of out parameter ({given})")
+    if device is not None and (asked := str(resolve(device)).split(":")[0]) != out.device.type:
+        raise RuntimeError(f"device type {asked} does not match device type of out parameter ({out.device.type})")
 
 
 def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:

@@ -50,8 +50,10 @@ def _check_array(array: np.ndarray) -> None:
 def _is_sequence(value: Any) -> bool:
     if isinstance(value, (list, tuple, range)):
         return True
-    if isinstance(value, (np.ndarray, Tensor)):
+    if isinstance(value, np.ndarray):
         return value.ndim > 0
+    if isinstance(value, Tensor):  # one element, whatever its shape
+        return False
     if isinstance(value, (str, bytes)):
         return False
     kind = type(value)
@@ -86,7 +88,7 @@ def _flatten(data: Any, shape: tuple[int, ...], dim: int, found: list[Any]) -> N
             raise TypeError(f"'{type(data).__name__}' object cannot be interpreted as {wanted}")
         found.append(data)
         return
-    if not _is_sequence(data):
+    if not _is_sequence(data) and not (isinstance(data, Tensor) and data._layout.ndim):  # a row beside others
         raise TypeError("not a sequence")
     if len(data) != shape[dim]:
         raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
@@ -108,8 +110,13 @@ def _element_dtype(value: Any) -> dtypes.dtype:
     raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
 
 
-def _python_number(value: Any) -> Any:
+def _python_number(value: Any, dtype: dtypes.dtype) -> Any:
     """A tensor, array or NumPy scalar of one element as a Python number; others as they are."""
+    if isinstance(value, Tensor):
+        if dtype.category < 2 and (value._layout.dtype.category > 1 or value._layout.numel != 1):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        if value._layout.numel != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
     return value.item() if isinstance(value, (Tensor, np.generic, np.ndarray)) else value
 
 
@@ -139,7 +146,7 @@ def _from_elements(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
         dtype = dtypes.get_default_dtype() if not found else _element_dtype(found[0])
         for value in found[1:]:
             dtype = dtypes.promote_types(dtype, _element_dtype(value))
-    values = _checked([_python_number(v) for v in found], dtype)
+    values = _checked([_python_number(v, dtype) for v in found], dtype)
     if dtype.category == 1:
         values = [int(v) for v in values]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -47,6 +47,8 @@ def _arange_length(start: Any, end: Any, step: Any) -> int:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(-((start - end) // step), 0)
+    if not (end - start) / step < 1 << 63:
+        raise RuntimeError("invalid size, possible overflow")
     return math.ceil((end - start) / step)
 
 
@@ -67,10 +69,15 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
         made, start, step = found
     data = empty_for(made)
     launch(kernels.arange, data, start, step)
-    return _finished("arange", wrap(data, made), requires_grad, out)
+    return _finished("arange", wrap(data, made), requires_grad, out, _RESIZED)
 
 
 _NUMBERS = frozenset({int, float})
+_RESIZED = (
+    "The number of elements in the out tensor of shape {} is {} which does not match the computed number of elements "
+    "{}. Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of shape "
+    "({},)."
+)
 _RANGES: dict[Any, tuple[Layout, Any, Any]] = cache()
 
 
@@ -97,11 +104,13 @@ def _planned_range(
     return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
 
 
-def _finished(op: str, result: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+def _finished(op: str, result: Tensor, requires_grad: bool, out: Tensor | None, resized: str = "") -> Tensor:
     """``finished``, but that ``out`` keeps a shape of as many elements, which it gets in row-major order."""
-    if out is not None and out._layout.numel == result._layout.numel:
-        result = result.view(out._layout.shape)
-    return finished(op, result, requires_grad, out)
+    if isinstance(out, Tensor):
+        before, now = out._layout.numel, result._layout.numel
+        result = result.view(out._layout.shape) if before == now else result
+        resized = resized and resized.format(list(out._layout.shape), before, now, now)
+    return finished(op, result, requires_grad, out, resized=resized)
 
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,

@@ -159,7 +159,10 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 
 def _number_like(value: Any, x: Tensor) -> Tensor:
     """A number as a tensor without dims, of the dtype and device of ``x``."""
-    return filled(row_major(x._layout, ()), convert_number(value, x._layout.dtype))
+    dtype = x._layout.dtype
+    # PyTorch's is a wider one, so a number that 16 bits don't hold becomes infinite here, while ``fill_`` refuses it.
+    number = float(value) if dtype.is_half and isinstance(value, (int, float)) else convert_number(value, dtype)
+    return filled(row_major(x._layout, ()), number)
 
 
 def _leading_ones(shape: tuple[int, ...]) -> int:
@@ -175,7 +178,8 @@ def _assign(target: Tensor, value: Any) -> None:
     """target[...] = value, ``target`` being a view; leading dims of size 1 that it lacks are dropped from ``value``."""
     if not isinstance(value, Tensor) or (not value._layout.ndim and target._layout.ndim):
         check_memory(target._layout)
-        fill_(target, value)
+        wide = target._layout.dtype.is_half and not isinstance(value, Tensor)
+        fill_(target, _number_like(value, target) if wide else value)
         return
     shape = value._layout.shape
     extra = max(len(shape) - len(target._layout.shape), 0)

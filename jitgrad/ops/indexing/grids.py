@@ -44,6 +44,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
         if t._layout.dtype is not given[0]._layout.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if t._layout.device != given[0]._layout.device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
     vectors = [t.reshape(-1) for t in given]
     if order == "xy" and len(vectors) > 1:
         return _exchanged(vectors)
@@ -83,14 +85,14 @@ public(triu_indices, method_too=False)
 
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All choices of one element of each vector, a row for each; of a single vector, the vector."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    for k, t in enumerate(given):
+    for k, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
         _check_vector(t)
-    if len(given) == 1:
-        return given[0]
-    return Stack.apply([t.reshape(-1) for t in meshgrid(*given, indexing="ij")], 1)
+    if len(tensors) == 1:
+        only: Tensor = tensors[0]
+        return only
+    return Stack.apply([t.reshape(-1) for t in meshgrid(*tensors, indexing="ij")], 1)
 
 
 def _check_vector(x: Any) -> None:

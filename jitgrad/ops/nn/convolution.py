@@ -152,9 +152,19 @@ def _convolving(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Int
     _check_shapes(input, weight, bias, transposed, padding, dilation, groups)
     _check_dtypes(input, weight, bias, transposed)
     if not transposed:
-        return Conv.apply, (stride, padding, dilation, groups)
+        if 0 in input.shape[2:] and 0 not in input.shape[:2]:
+            raise RuntimeError(
+                f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input.shape)}"
+            )
+        return Conv.apply if input.shape[1] else _of_no_channels, (stride, padding, dilation, groups)
     sizes = _transposed_sizes(input.shape[2:], weight.shape[2:], stride, padding, output_padding, dilation)
     return ConvInput.apply, (sizes, stride, padding, dilation, groups)
+
+
+def _of_no_channels(input: Tensor, weight: Tensor, bias: Tensor | None, *given: Any) -> Tensor:
+    """The convolution of what has no channels: PyTorch's result has none either, whatever the weights."""
+    result: Tensor = Conv.apply(input, weight[:0], None if bias is None else bias[:0], *given)
+    return result
 
 
 @functools.partial(public, method_too=False)

@@ -324,6 +324,8 @@ def l1_loss(
     """
     reduction = reduction_name(reduction, size_average, reduce)
     _warned_sizes(input, target)
+    if not (input._layout.dtype.category and target._layout.dtype.category):
+        return (input - target).abs()  # bools, of which it says so
     x, y = matched(input, target)
     if weight is None:
         return reduced((x - y).abs(), reduction)

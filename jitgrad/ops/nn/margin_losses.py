@@ -101,6 +101,8 @@ def hinge_embedding_loss(
 
 def _hinge_embedding(x: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     margin = float_argument("hinge_embedding_loss", "margin", 3, margin)
+    if target._layout.dtype.is_floating_point and x._layout.dtype.is_floating_point:
+        target = cast(target, x._layout.dtype)  # of which only 1 and -1 count: the loss has the dtype of x
     return reduced(rows.HingeEmbedding.apply(target, x, margin), reduction)
 
 

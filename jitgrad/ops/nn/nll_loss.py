@@ -160,6 +160,8 @@ def _check(x: Layout, target: Layout, weight: Layout | None) -> None:
     if x.ndim < 4 and target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     _check_dtypes(x, target)
+    if x.ndim == target.ndim == 1 and x.shape != target.shape:
+        raise RuntimeError(f"size mismatch (got input: {list(x.shape)}, target: {list(target.shape)})")
     if x.ndim > 1 and target.shape != (x.shape[0], *x.shape[2:]):
         if x.ndim == 4:  # PyTorch's message lacks the bracket
             raise RuntimeError(f"size mismatch (got input: {list(x.shape)} , target: {list(target.shape)}")

@@ -194,23 +194,23 @@ _AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
 def _numbers(dims: int, name: str, value: Any) -> tuple[int, ...]:
-    values = (int(value),) if is_int(value) else tuple(map(int, value))
-    if len(values) not in (1, dims):
+    values = (int(value),) * dims if is_int(value) else tuple(map(int, value))
+    if len(values) != dims:
         what = "tuple of three Ints" if dims == 3 else "tuple of Ints"
         raise RuntimeError(f"fractional_max_pool{dims}d: {name} must either be a single Int or {what}")
-    return values * (dims // len(values))
+    return values
 
 
 def _check(dims: int, input: Tensor, shifts: Tensor, width: Sequence[int], sizes: Sequence[int]) -> None:
     shape, op = list(input.shape), f"fractional_max_pool{dims}d{'_out' if dims == 3 else ''}()"
-    for d in range(len(shape) - dims - 1, len(shape)):
-        if not shape[d] and (d or len(shape) == dims + 1):
+    for d in range(1, len(shape)):
+        if not shape[d]:
             raise RuntimeError(
                 f"{op}: Expected input to have non-zero size for non-batch dimensions, but got{shape} with dimension "
                 f"{d} being empty."
             )
     for what, n, w, new in zip(_AXES[dims], shape[-dims:], width, sizes, strict=True):
-        if new + w - 1 > n:  # one more than PyTorch's documentation says, as PyTorch does
+        if new + w - (dims == 2) > n:  # of planes one more than PyTorch's documentation says, as PyTorch does
             raise RuntimeError(f"{op}: pool {what} {w} too large relative to input {what} {n}")
     if shifts.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")

@@ -25,6 +25,7 @@ from jitgrad.dispatch.sizes import int_argument, number_argument
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops.zero_check import any_zero
+from jitgrad.ops.creation.type_info import result_type
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = ["by_operands"]
@@ -195,11 +196,16 @@ def _div(name: str) -> tuple[Function, Function]:
     def function(input: Any, other: Any, *, rounding_mode: str | None = _NOT_GIVEN, out: Any = None) -> Tensor:
         if rounding_mode is _NOT_GIVEN:
             return fast(input, other) if out is None else fast(input, other, out=out)
-        return _rounded(rounding_mode, input, other).operation.general(input, other, out=out)
+        op = _rounded(rounding_mode, input, other)
+        if op is table.div_trunc and _of_halves(input, other):
+            return table.trunc.operation.general(fast(input, other), out=out)
+        return op.operation.general(input, other, out=out)
 
     def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = _NOT_GIVEN) -> Tensor:
         if rounding_mode is _NOT_GIVEN:
             return fast_in_place(self, other)
+        if rounding_mode == "trunc" and _of_halves(self, other):
+            return table.trunc.operation.inplace(fast_in_place(self, other))
         return apply(_rounded(rounding_mode, self, other), self, other, inplace=True)
 
     _name(function, name, _DIV)
@@ -213,6 +219,12 @@ _DIV = """``input / other``, in floating point also for integers.
 With ``rounding_mode="trunc"`` or ``"floor"`` the quotient is rounded towards zero or down, integers
 stay integers, and the gradient is zero.
 """
+
+
+def _of_halves(x: Any, y: Any) -> bool:
+    """Whether a quotient is a 16-bit float. PyTorch rounds it to such before it takes the whole part."""
+    dtypes = [v._layout.dtype for v in (x, y) if isinstance(v, Tensor)]
+    return any(d.is_half for d in dtypes) and result_type(x, y).is_half
 
 
 def _rounded(mode: str | None, input: Any, other: Any) -> table.Function:

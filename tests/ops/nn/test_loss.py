@@ -285,3 +285,15 @@ def test_binary_cross_entropy_is_of_real_floats(dtype, title):
     x = torch.ones(2, 3, dtype=dtype)
     with pytest.raises(NotImplementedError, match=f'"binary_cross_entropy" not implemented for \'{title}\''):
         F.binary_cross_entropy(x, x)
+
+
+def test_wrong_targets():
+    x = torch.tensor([0.2, 0.5, 0.3])
+    for loss in (F.nll_loss, F.cross_entropy):
+        with pytest.raises(RuntimeError, match=r"size mismatch \(got input: \[3\], target: \[1\]\)"):
+            loss(x, torch.tensor([1]))
+        assert loss(x, torch.tensor(1)).ndim == 0
+    for pair in ((x, x > 0.25), (x > 0.25, x)):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
+            F.l1_loss(*pair)
+    assert F.hinge_embedding_loss(x, torch.tensor([1.0, -1, 1], dtype=torch.float64)).dtype is torch.float32

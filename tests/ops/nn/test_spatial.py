@@ -304,3 +304,24 @@ def test_a_grids_modes_are_checked(dims, modes):
 def test_sizes_beyond_all_memory(call):
     with pytest.raises((RuntimeError, MemoryError)):
         call()
+
+
+def test_convolutions_of_no_channels():
+    x, w, b = jitgrad.ones(2, 0, 7), jitgrad.ones(3, 0, 2, requires_grad=True), jitgrad.ones(3, requires_grad=True)
+    y = F.conv1d(x, w, b)
+    y.sum().backward()
+    assert y.shape == (2, 0, 6) and b.grad.tolist() == [0, 0, 0] and w.grad.shape == w.shape
+    with pytest.raises(RuntimeError, match="Only zero batch or zero channel inputs are supported, but got input shape"):
+        F.conv2d(jitgrad.ones(2, 4, 7, 0), jitgrad.ones(3, 4, 2, 2), padding=1)
+
+
+def test_sizes_of_fractional_pooling():
+    x = jitgrad.ones(1, 2, 7, 7)
+    assert F.fractional_max_pool2d(x, 2, output_size=6).shape == (1, 2, 6, 6)
+    assert F.fractional_max_pool2d(jitgrad.ones(0, 5, 5), 2, output_size=1).shape == (0, 1, 1)
+    for kernel, size, words in (((1,), 3, "kernel_size must either"), (2, (3,), "output_size must either"),
+                                (2, (9, 3), "pool height 2 too large relative to input height 7")):  # fmt: skip
+        with pytest.raises(RuntimeError, match=words):
+            F.fractional_max_pool2d(x, kernel, output_size=size)
+    with pytest.raises(RuntimeError, match="pool time 2 too large relative to input time 7"):
+        F.fractional_max_pool3d(jitgrad.ones(1, 2, 7, 7, 7), 2, output_size=(6, 3, 3))
