@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from jitgrad.kernels.adjoint.functions import Adjoint
 from jitgrad.kernels.adjoint.plan import Segment
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Carry, Loop, New, Permute
@@ -18,23 +18,7 @@ from jitgrad.kernels.adjoint.sweep import Sweep
 from jitgrad.kernels.adjoint.tidy import if_lines, indented, tidy
 from jitgrad.kernels.adjoint.write import expression_text, range_text
 
-__all__ = ["Adjoint", "adjoint_of"]
-
-
-@dataclass
-class Adjoint:
-    """Both sweeps of a program.
-
-    seeds: for each output that has a derivative, and gradients: for each wanted parameter, the name of its derivative
-    (None where it is zero everywhere). restored: arrays whose memory the reverse sweep puts back as it goes.
-    """
-
-    program: Program
-    forward: list[str]
-    reverse: list[str]
-    seeds: dict[str, str]
-    gradients: dict[str, str | None]
-    restored: list[str]
+__all__ = ["adjoint_of"]
 
 
 def adjoint_of(program: Program, wanted: Collection[str], states: int | None = None) -> Adjoint:
