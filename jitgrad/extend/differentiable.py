@@ -48,7 +48,8 @@ def differentiable(
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
     function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward
     runs the iterations between two of these again: memory for some 2 sqrt(n) iterations, time for one more forward. A
-    number: keep so many states.
+    number: memory for so many states, and as few iterations run again as that allows (binomial checkpointing): with k
+    states none of (k + r)! / (k! r!) iterations more than r times, and once more for its own reverse.
 
     ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
     tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,

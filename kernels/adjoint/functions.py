@@ -43,7 +43,21 @@ def widened(row, size):
     wider[:row.size] = row
     return wider
 """
-HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED}  # what sweeps call beside NumPy's functions
+# See `binomial`: how many iterations to run until the next state is kept, where ``length`` are to be reversed of which
+# the last comes first, and there is room for so many ``states``, that of the first iteration counted.
+STEPS_AHEAD = """\
+def steps_ahead(length, states):
+    if states == 1 or length < 3:
+        return length - 1
+    runs, reach = 0, 1
+    while reach < length:
+        runs += 1
+        reach = reach * (states + runs) // runs
+    before = reach * runs // (states + runs)
+    return max(1, before * (runs - 1) // (states + runs - 1), length - reach * states // (states + runs))
+"""
+# What sweeps call beside NumPy's functions.
+HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED, "steps_ahead": STEPS_AHEAD}
 
 
 @dataclass

@@ -24,8 +24,8 @@ __all__ = ["adjoint_of"]
 def adjoint_of(program: Program, wanted: Collection[str], states: int | None = None) -> Adjoint:
     """The sweeps for derivatives of the program's outputs in the parameters ``wanted``.
 
-    states: how many states of a long loop are kept, from which its iterations are run again; 0 for the root of their
-    number, None where whatever iterations need is kept.
+    states: for how many states of a long loop there is room, from which its iterations are run again; 0 for the root of
+    their number, None where whatever iterations need is kept.
     """
     return _Reverse(program, wanted, states).adjoint()
 
@@ -63,6 +63,7 @@ class _Reverse(Sweep):
         families |= {self.values.family(n.array) for n in self.plan.replaced}
         families |= {self.values.family(a) for s in self.stretches.values() for a in s.arrays}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
+        touched += [a for s in self.stretches.values() for a in s.changed()]
         return Adjoint(self.program, forward, tidy(lines), seeds, gradients, touched)
 
     def _at_root(self, array: str) -> bool:
