@@ -42,6 +42,7 @@ from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.inlined_functions import share_inlined
+from jitgrad.kernels.loaded_code import unpickled
 
 try:
     from jitgrad.kernels.pipeline import InlinedPipeline, KernelPipeline
@@ -50,7 +51,7 @@ except ImportError:  # a Numba whose parts have moved; its own pipeline does the
 
 __all__ = [
     "KernelError", "cache_directory", "compilation", "compile_text", "cpu_features", "kept_library", "numba_setting",
-    "statistics",
+    "read_checked", "statistics", "write_checked",
 ]  # fmt: skip
 
 # Every kernel's text begins with this and names nothing else that it does not define.
@@ -201,7 +202,7 @@ class DiskCache:
         payload = pickle.dumps(result._reduce())
         try:
             path = self._path(signature)
-            _write_checked(path, payload)
+            write_checked(path, payload)
             # For who wants to read a kernel: `Kernel.origin` names this file.
             source = path.parent / f"{self.stem}.py"
             if not source.exists():
@@ -227,13 +228,14 @@ def _checksum(path: Path, payload: bytes) -> bytes:
     return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + payload).digest()
 
 
-def _read_checked(path: Path) -> bytes | None:
-    """What `_write_checked` has written; None if it is damaged or was written under another name."""
+def read_checked(path: Path) -> bytes | None:
+    """What `write_checked` has written; None if it is damaged or was written under another name."""
     blob = path.read_bytes()
     return blob[32:] if _checksum(path, blob[32:]) == blob[:32] else None
 
 
-def _write_checked(path: Path, payload: bytes) -> None:
+def write_checked(path: Path, payload: bytes) -> None:
+    """Write a file of the cache that `read_checked` reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, _checksum(path, payload) + payload)
 
@@ -246,11 +248,11 @@ def kept_library(name: str, text: str, compile_library: Callable[[], Any]) -> An
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_directory() / f"{name}-{digest}.library"
     with suppress(Exception):  # it isn't there, or whatever lies in the file: compiling afresh is right
-        if (payload := _read_checked(path)) is not None:
+        if (payload := read_checked(path)) is not None:
             return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
     library = compile_library()
     with suppress(Exception):  # a folder that can't be written to, another Numba: every process compiles it again
-        _write_checked(path, pickle.dumps(library.serialize_using_object_code()))
+        write_checked(path, pickle.dumps(library.serialize_using_object_code()))
     return library
 
 
@@ -258,13 +260,13 @@ def _load(path: Path, target_context: Any) -> CompileResult | None:
     """The kernel that a file holds; None if it isn't there, is damaged, or was written under another name."""
     start = time.perf_counter()
     try:
-        payload = _read_checked(path)
+        payload = read_checked(path)
         if payload is None:
             return None
         # All that running a compiled kernel needs. Numba's own cache calls `refresh`, which imports everything that
         # compiling needs, SciPy's linear algebra among it, and takes 0.2 s.
         rtsys.initialize(target_context)
-        result = CompileResult._rebuild(target_context, *pickle.loads(payload))
+        result = CompileResult._rebuild(target_context, *unpickled(payload))
     except Exception:  # whatever lies in the file, compiling afresh is right
         return None
     statistics.loaded += 1

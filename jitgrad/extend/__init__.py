@@ -23,8 +23,8 @@ you write           an expression and     the forward loop    both loops        
 second derivatives  follow                follow              with ``rule=``    if backward is made of
                                                                                 tensor ops
 forward mode        follows               follows             with ``rule=``    with ``jvp``
-vmap                a whole batch at      sample by sample    sample by sample  with ``vmap``
-                    once
+vmap                a whole batch at      one launch, with    sample by sample  with ``vmap``
+                    once                  samples in threads
 CUDA                yes                   no                  with ``cuda=``    if what it calls has it
 ==================  ====================  ==================  ================  =========================
 
@@ -87,6 +87,9 @@ The largest element of each row, and where it stands::
 
 How it is built
 ---------------
+``differentiable.py`` makes a ``derived_op.py`` of a function, ``numba_grad.py`` functions of arrays. In threads run the
+rows of prange by ``derived_shares.py`` and the samples of a batch by ``derived_samples.py``.
+
 ``kernel_pair.py`` makes an op of the two loops. It builds on the declaration of structured ops
 (``dispatch/structured.py``). ``pair_names.py`` knows what parameters mean, ``pair_outputs.py`` the outputs' shapes and
 dtypes; ``pair_loop.py`` launches loops and decides which calls are checked for indices out of bounds;

@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import half_ops
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.structured_recorder import StructuredNode
 from jitgrad.extend.pair_backward import with_parameters, zeros_of
@@ -19,7 +20,7 @@ Names = tuple[str, ...]
 
 def structured(
     name: str, inputs: Sequence[str], forward: Callable[..., Any], node: type[Any], owner: Any, several: bool,
-    constants: Collection[str] = (),
+    batch: Callable[[Any], Any], constants: Collection[str] = (),
 ) -> Any:  # fmt: skip
     """A structured op of these inputs, all but the constants with a gradient, for which its nodes go to ``owner``."""
     parameters = [f"in_{n}" for n in inputs]  # a user's parameter may have a name that means something to rules
@@ -29,7 +30,7 @@ def structured(
         body[f"grad_{p}"] = with_parameters(_unused, ["g", *parameters, "out_layout"])
     title = "".join(part.capitalize() for part in name.split("_"))
     body["grad_name"] = f"{title}Backward"
-    body["multiple_results"] = several
+    body["multiple_results"], body["batch"] = several, staticmethod(batch)
     op: Any = type(title, (Structured,), body, listed=False)
     op.node_type = type(op.grad_name, (node,), {"op": op, "owner": owner})
     return op
@@ -76,7 +77,7 @@ class ValueNode(_DerivedNode):
         """The gradients by the reverse sweep."""
         arguments, wanted, layouts = self.given()
         kept = self.kept if self.kept is not None and self.kept.wanted == wanted else None
-        if grad_state.levels:
+        if grad_state.levels or half_ops.among([*arguments, *grads]):  # calls of the op widen 16-bit floats
             return self.vjp_recorded(*grads)
         found = self.owner.adjoint(wanted).run(arguments, _seeds(grads, layouts), kept)
         return self.in_order(dict(zip(wanted, found, strict=True)), arguments)

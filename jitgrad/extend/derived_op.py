@@ -8,6 +8,7 @@ of the tangent with seed s.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.extend.derived_node import GradientNode, ValueNode, structured
 from jitgrad.extend.derived_shares import InShares, in_shares
 from jitgrad.extend.pair_backward import zeros_of
@@ -29,7 +31,7 @@ from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
 from jitgrad.ops.shape.copy import cast_gradient, contiguous
 
-__all__ = ["DerivedOp", "array_or_number", "call_key", "kind_of"]
+__all__ = ["AdjointOp", "DerivedOp", "Kept", "Plan", "array_or_number", "call_key", "kind_of", "result_array"]
 
 Names = tuple[str, ...]
 
@@ -50,7 +52,8 @@ class DerivedOp:
         self.check, self.constants = check, set(constants)
         self.tangents: dict[Names, DerivedOp] = {}
         self.adjoints: dict[Names, AdjointOp] = {}
-        self.plans: dict[Any, _Plan] = cache()
+        self.over_samples: dict[frozenset[str], Any] = {}  # the ops of batches, by the inputs that have one
+        self.plans: dict[Any, Any] = cache()
         self.latest = threading.local()
         self.made: dict[bool, Any] = {}  # structured ops, for one result and for several
 
@@ -59,7 +62,7 @@ class DerivedOp:
         several = len(self.program(values).outputs) > 1
         if several not in self.made:
             self.made[several] = structured(
-                self.name, self.inputs, self._forward, ValueNode, self, several, self.constants
+                self.name, self.inputs, self._forward, ValueNode, self, several, self.batch, self.constants
             )  # fmt: skip
             self.made[several].tangents = staticmethod(self._tangents)
         self.latest.kept = None
@@ -70,6 +73,10 @@ class DerivedOp:
             node: Any = next(o for o in outs if o._requires_grad).grad_fn
             node.kept = kept
         return outs
+
+    def batch(self, call: BatchedCall) -> Any:
+        """What vmap does."""
+        return importlib.import_module("jitgrad.extend.derived_samples").of_values(self, call)
 
     def program(self, values: Sequence[Any]) -> Program:
         """The program for arguments, which may be wrapped tensors."""
@@ -116,13 +123,17 @@ class DerivedOp:
             self.adjoints[wanted] = AdjointOp(self, wanted)
         return self.adjoints[wanted]
 
-    def plan(self, values: Sequence[Any]) -> _Plan:
+    def plan(self, values: Sequence[Any]) -> Any:
         """How arguments are handed to compiled functions, worked out once for such layouts and whole numbers."""
         key = call_key(values)
         plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[key] = _Plan(self, values)
+            plan = self.plans[key] = self.new_plan(values)
         return plan
+
+    def new_plan(self, values: Sequence[Any]) -> Any:
+        """See ``plan``."""
+        return Plan(self, values)
 
     def _tangents(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
         """The tangents of the results, for forward mode; None for a result that has none."""
@@ -165,7 +176,7 @@ class DerivedOp:
         pairs = zip(self.inputs, values, strict=True)
         return tuple([n for n, v in pairs if isinstance(v, Tensor) and v._requires_grad and n not in self.constants])
 
-    def _kept(self, plan: _Plan, wanted: Names, arguments: list[Any]) -> Any:
+    def _kept(self, plan: Plan, wanted: Names, arguments: list[Any]) -> Any:
         found: list[Any] = []
         names, rows = self.in_program(plan.derivation.program, wanted), plan.rows
         run = (plan.derivation.saving(names, plan.forms) if rows is None
@@ -177,10 +188,10 @@ class DerivedOp:
         given = {v.ctypes.data for v in found[:count] if isinstance(v, np.ndarray)}
         kept = [v.copy() if isinstance(v, np.ndarray) and v.ctypes.data in given else v for v in found[count:]]
         written = [a.copy() for a in arguments[len(self.inputs):]]
-        self.latest.kept = _Kept(wanted, kept, written, outs[0], rows)
+        self.latest.kept = Kept(wanted, kept, written, outs[0], rows)
         return tuple(outs) if len(outs) > 1 else outs[0]
 
-    def _recorded(self, plan: _Plan, arguments: list[Any]) -> list[Tensor]:
+    def _recorded(self, plan: Plan, arguments: list[Any]) -> list[Tensor]:
         """By a launch that a recorded program can repeat: results are written into arrays that are given."""
         program, count = plan.derivation.program, len(self.inputs)
         # This run shows the shapes of results. What it writes into would not be zeros for the launch.
@@ -206,14 +217,20 @@ class AdjointOp:
         """The gradients, recorded if inputs or seeds require grad."""
         if len(seeds) not in self.made:
             names = [*self.of.inputs, *(f"seed_{k}" for k in range(len(seeds)))]
-            self.made[len(seeds)] = structured(self.name, names, self._forward, GradientNode, self, True)
+            self.made[len(seeds)] = structured(
+                self.name, names, self._forward, GradientNode, self, True, self.batch
+            )  # fmt: skip
         return self.made[len(seeds)].apply(*values, *seeds)
 
     def _forward(self, *values: Any) -> tuple[Tensor, ...]:
         count = len(self.of.inputs)
         return self.run(values[:count], values[count:])
 
-    def run(self, values: Sequence[Any], seeds: Sequence[Tensor], kept: _Kept | None = None) -> tuple[Tensor, ...]:
+    def batch(self, call: BatchedCall) -> Any:
+        """What vmap does."""
+        return importlib.import_module("jitgrad.extend.derived_samples").of_gradients(self, call)
+
+    def run(self, values: Sequence[Any], seeds: Sequence[Tensor], kept: Kept | None = None) -> tuple[Tensor, ...]:
         """The gradients, by the reverse sweep alone where forward has kept what it needs."""
         of = self.of
         plan = of.plan(values)
@@ -248,7 +265,7 @@ class AdjointOp:
         return tuple([cast_gradient(r, inputs[n].dtype) for n, r in zip(self.wanted, results, strict=True)])
 
 
-class _Kept:
+class Kept:
     """What a forward sweep kept for gradients of ``wanted``.
 
     result: the first tensor that it returned. rows: where it ran in shares, whose values ``values`` holds as one.
@@ -260,7 +277,7 @@ class _Kept:
         self.wanted, self.values, self.written, self.result, self.rows = wanted, values, written, result, rows
 
 
-class _Plan:
+class Plan:
     """For arguments of certain layouts: the derivation, and the form in which compiled functions take each."""
 
     def __init__(self, op: DerivedOp, values: Sequence[Any]):
@@ -327,7 +344,7 @@ def kind_of(op: str, name: str, value: Any) -> Kind:
 def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
     """The dtype of the numbers that compiled code gets for a tensor or array; None for anything else."""
     if isinstance(value, Tensor):
-        return value.dtype.numpy
+        return np.dtype("float32") if value.dtype.is_half else value.dtype.numpy  # an op widens 16-bit floats
     return value.dtype if isinstance(value, (np.ndarray, np.generic)) else None
 
 
@@ -345,9 +362,14 @@ def _float_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:
     return dtypes.promote([t.dtype for t in floats if t.ndim], [t.dtype for t in floats if not t.ndim], [])
 
 
+def result_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
+    """A compiled function's result as an array; a float has ``dtype``."""
+    if isinstance(value, np.ndarray):
+        return value
+    kind = dtype.numpy if isinstance(value, float) else np.bool_ if isinstance(value, bool) else np.int64
+    return np.array(value, kind)
+
+
 def _tensor(value: Any, dtype: dtypes.dtype) -> Tensor:
-    """A compiled function's result as a tensor; a float has ``dtype``."""
-    if not isinstance(value, np.ndarray):
-        kind = dtype.numpy if isinstance(value, float) else np.bool_ if isinstance(value, bool) else np.int64
-        value = np.array(value, kind)
-    return wrap(value, intern(value.dtype, value.shape, None, "cpu"))
+    array = result_array(value, dtype)
+    return wrap(array, intern(array.dtype, array.shape, None, "cpu"))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.adjoint.entries import NUMBER, Derivation
-from jitgrad.kernels.adjoint.shares import Shares, shares_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from jitgrad.kernels.adjoint.shares import Shares
 
 __all__ = ["InShares", "in_shares"]
 
@@ -21,8 +24,10 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 def in_shares(derivation: Derivation) -> InShares | None:
     """The derivation in shares; None where there are no independent rows, or one thread only."""
-    if threads.get_num_threads() < 2:
+    if threads.get_num_threads() < 2 or not derivation.has_shares():
         return None
+    from jitgrad.kernels.adjoint.shares import shares_of
+
     shares = shares_of(derivation.program)
     return InShares(derivation, shares) if shares is not None else None
 
@@ -98,6 +103,8 @@ class InShares:
         count = count or threads.get_num_threads()
         pool = _pools.get(os.getpid())
         if pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             pool = _pools[os.getpid()] = ThreadPoolExecutor(thread_name_prefix="jitgrad-rows")
         waiting = [pool.submit(share, k, count) for k in range(1, count)]
         first = share(0, count)

@@ -16,8 +16,8 @@ from jitgrad.extend.pair_names import PairNames
 from jitgrad.extend.pair_outputs import PairOutputs
 from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
 from jitgrad.kernels.adjoint.functions import gradient_function
-from jitgrad.kernels.adjoint.parse import program_of, refuse_constructs
-from jitgrad.kernels.adjoint.program import Kind
+from jitgrad.kernels.adjoint.notes import Notes
+from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.ops.creation.from_data import from_numpy
 
 __all__ = ["Differentiable", "differentiable"]
@@ -48,7 +48,8 @@ def differentiable(
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
     function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward
     runs the iterations between two of these again: memory for some 2 sqrt(n) iterations, time for one more forward. A
-    number: keep so many states.
+    number: memory for so many states, and as few iterations run again as that allows (binomial checkpointing): with k
+    states none of (k + r)! / (k! r!) iterations more than r times, and once more for its own reverse.
 
     ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
     tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
@@ -74,7 +75,7 @@ class Differentiable:
     ):  # fmt: skip
         self.states = _states(name or function.__name__, checkpoint)
         self.py_func: Callable[..., Any] = getattr(function, "py_func", function)
-        refuse_constructs(self.py_func)
+        Notes(self.py_func, "accepted").read("accepted", lambda: _refuse_constructs(self.py_func))
         self.name = self.__name__ = name or self.py_func.__name__
         self.__doc__, self.__wrapped__ = self.py_func.__doc__, self.py_func
         self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__
@@ -152,7 +153,7 @@ class Differentiable:
         if not self.outputs:
             return self._derivation(kinds)
         if kinds not in self.in_order:
-            self.in_order[kinds] = Derivation(program_of(self.py_func, kinds), self.states)
+            self.in_order[kinds] = self._derived(kinds)
         return self.in_order[kinds]
 
     def _layouts(self, rule: PairOutputs) -> Callable[..., Any]:
@@ -173,10 +174,13 @@ class Differentiable:
         """For kinds of the inputs, then of the outputs among the parameters."""
         found = self.derivations.get(kinds)
         if found is None:
-            program = program_of(self.py_func, [kinds[k] for k in self._order])
-            program.parameters = [*self.inputs, *self.outputs]
-            found = self.derivations[kinds] = Derivation(program, self.states)
+            found = self.derivations[kinds] = self._derived([kinds[k] for k in self._order])
+            found.program.parameters = [*self.inputs, *self.outputs]
         return found
+
+    def _derived(self, kinds: Sequence[Kind]) -> Derivation:
+        notes = Notes(self.py_func, str(list(kinds)))
+        return Derivation(notes.program(lambda: _program_of(self.py_func, kinds)), self.states, notes)
 
     def _of_arrays(self, values: Sequence[Any]) -> Any:
         """The function of NumPy's arrays and numbers."""
@@ -210,6 +214,19 @@ class Differentiable:
                 if np.may_share_memory(out, array):
                     raise ValueError(f"{self.name}(): {name} shares memory with {other}; pass an array of its own")
             arrays.append((name, out))
+
+
+# Processes that find all of this in notes don't import what reads functions.
+def _refuse_constructs(function: Callable[..., Any]) -> None:
+    from jitgrad.kernels.adjoint.parse import refuse_constructs
+
+    refuse_constructs(function)
+
+
+def _program_of(function: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
+    from jitgrad.kernels.adjoint.parse import program_of
+
+    return program_of(function, kinds)
 
 
 def _states(function: str, checkpoint: bool | int) -> int | None:

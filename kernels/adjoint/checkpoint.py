@@ -3,7 +3,7 @@
 The forward sweep runs such a loop as it stands, and keeps the variables and arrays that the loop changes once for each
 stretch. The reverse sweep puts them back, runs the stretch again with what a sweep keeps otherwise, then backwards. So
 the loop runs twice, and memory holds one stretch and the states: for n iterations in stretches of sqrt(n) some
-2 sqrt(n) iterations' worth in the place of n.
+2 sqrt(n) iterations' worth in the place of n. Where the user says how many states there may be: `binomial`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jitgrad.kernels.adjoint.ssa import Loop, Value, Values, Write
 from jitgrad.kernels.adjoint.to_ssa import surely_assigned
 from jitgrad.kernels.adjoint.write import expression_text, range_text, statement_lines
 
-__all__ = ["Stretches", "entry_values", "long_loops"]
+__all__ = ["Stretches", "entry_values", "indented", "long_loops"]
 
 
 def long_loops(values: Values) -> list[Loop]:
@@ -87,7 +87,7 @@ def _changed_arrays(loop: Loop) -> list[str]:
 
 
 class Stretches:
-    """The two sweeps over one long loop. number: how many states are kept; 0 for the root of the loop's iterations."""
+    """The two sweeps over one long loop. number: how many states there is room for, if the user has said so."""
 
     def __init__(self, values: Values, loop: Loop, number: int, unique: Callable[[str], str]):
         self.values, self.loop, self.number = values, loop, number
@@ -97,53 +97,74 @@ class Stretches:
         self.origin: p.For = loop.origin
         self.trips, self.length, self.first = unique("trips"), unique("stretch"), unique("first")
         self.number_of = unique("k")
+        self.at, self.latest = unique("state_at"), unique("latest")
         self.states = {n: unique(f"state_{n}") for n in [*self.arrays, *self.scalars]}
 
     def forward(self) -> list[str]:
         """The loop as it stands, its state kept at the beginning of each stretch."""
         kinds, trips, length = self.values.program.kinds, self.trips, self.length
-        count = f"-(-{trips} // {self.number})" if self.number else f"int(math.sqrt({trips}))"
-        lines = [f"{trips} = len({self._range()})", f"{length} = max(1, {count})"]
+        lines = [f"{trips} = len({self.range()})", f"{length} = max(1, int(math.sqrt({trips})))"]
+        lines += self.rooms(f"-(-{trips} // {length})")
+        inner = [f"{state}[{self.first} // {length}] = {n}" for n, state in self.states.items()]
+        inner += [self.head(self.first, self._stop()), *indented(statement_lines(self.origin.body, kinds))]
+        return [*lines, f"for {self.first} in range(0, {trips}, {length}):", *indented(inner)]
+
+    def reverse(self, again: list[str], backwards: list[str]) -> list[str]:
+        """again: an iteration's lines with what it keeps; backwards: those of its reverse."""
+        inner = self.restored(f"{self.first} // {self.length}")
+        inner += [self.head(self.first, self._stop()), *indented(again)]
+        inner.append(f"for {self.number_of} in range({self._stop()} - 1, {self.first} - 1, -1):")
+        inner += indented([self.index(self.number_of), *backwards])
+        last = f"({self.trips} - 1) // {self.length} * {self.length}"
+        return [*self.entry(), f"for {self.first} in range({last}, -1, -{self.length}):", *indented(inner)]
+
+    def changed(self) -> list[str]:
+        """The arrays that hold states and that the reverse sweep writes into."""
+        return []
+
+    def entry(self) -> list[str]:
+        """What the loop's text reads and leaves as it is, by the names in it."""
+        return [f"{n} = {v.name}" for n, v in entry_values(self.loop).items() if v.name != n]
+
+    def rooms(self, count: str) -> list[str]:
+        """Room for so many states."""
+        kinds = self.values.program.kinds
         zeros = {"bool": "False", "int64": "0"}
-        lines += [f"{n} = {zeros.get(kinds[n].dtype, '0.0')}" for n in self.unassigned]
+        lines = [f"{n} = {zeros.get(kinds[n].dtype, '0.0')}" for n in self.unassigned]
         for n, state in self.states.items():
             sizes = "".join(f", {n}.shape[{k}]" for k in range(kinds[n].ndim or 0))
             dtype = "bool_" if kinds[n].dtype == "bool" else kinds[n].dtype
-            lines.append(f"{state} = np.empty((-(-{trips} // {length}){sizes or ','}), np.{dtype})")
-        inner = [f"{state}[{self.first} // {length}] = {n}" for n, state in self.states.items()]
-        inner += [self._head(), *_indented(statement_lines(self.origin.body, kinds))]
-        return [*lines, f"for {self.first} in range(0, {trips}, {length}):", *_indented(inner)]
+            lines.append(f"{state} = np.empty(({count}{sizes or ','}), np.{dtype})")
+        return lines
 
-    def reverse(self, again: Sequence[str], backwards: Sequence[str]) -> list[str]:
-        """again: an iteration's lines with what it keeps; backwards: those of its reverse."""
-        kinds, loop = self.values.program.kinds, self.loop
-        assert loop.index is not None
-        lines = [f"{n} = {v.name}" for n, v in entry_values(loop).items() if v.name != n]
-        inner = []
-        for n, state in self.states.items():
-            target = n if kinds[n].ndim is None else f"{n}[...]"
-            inner.append(f"{target} = {state}[{self.first} // {self.length}]")
-        start, _, step = map(expression_text, loop.bounds)
-        stop = f"min({self.first} + {self.length}, {self.trips})"
-        inner += [self._head(), *_indented(again)]
-        inner.append(f"for {self.number_of} in range({stop} - 1, {self.first} - 1, -1):")
-        place = self.number_of if step == "1" else f"{self.number_of} * ({step})"
-        inner += [f"    {loop.index.name} = {place if start == '0' else f'{start} + {place}'}", *_indented(backwards)]
-        last = f"({self.trips} - 1) // {self.length} * {self.length}"
-        return [*lines, f"for {self.first} in range({last}, -1, -{self.length}):", *_indented(inner)]
+    def restored(self, place: str) -> list[str]:
+        """A state put back."""
+        kinds = self.values.program.kinds
+        return [f"{n if kinds[n].ndim is None else f'{n}[...]'} = {state}[{place}]" for n, state in self.states.items()]
 
-    def _range(self) -> str:
+    def range(self) -> str:
+        """The iterations."""
         return range_text(self.origin.start, self.origin.stop, self.origin.step)
 
-    def _head(self) -> str:
-        """The loop over one stretch."""
+    def head(self, low: str, high: str) -> str:
+        """The loop over some of the iterations."""
         start, step = expression_text(self.origin.start), expression_text(self.origin.step)
-        low, high = self.first, f"min({self.first} + {self.length}, {self.trips})"
         if step == "1":
             offset = "" if start == "0" else f"{start} + "
             return f"for {self.origin.index} in range({offset}{low}, {offset}{high}):"
-        return f"for {self.origin.index} in range({start} + {low} * ({step}), {start} + {high} * ({step}), {step}):"
+        return f"for {self.origin.index} in range({start} + ({low}) * ({step}), {start} + ({high}) * ({step}), {step}):"
+
+    def index(self, number: str) -> str:
+        """The loop's index in an iteration."""
+        start, _, step = map(expression_text, self.loop.bounds)
+        assert self.loop.index is not None
+        place = number if step == "1" else f"{number} * ({step})"
+        return f"{self.loop.index.name} = {place if start == '0' else f'{start} + {place}'}"
+
+    def _stop(self) -> str:
+        return f"min({self.first} + {self.length}, {self.trips})"
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def indented(lines: Sequence[str]) -> list[str]:
+    """The lines of a block."""
     return [f"    {line}" for line in lines]

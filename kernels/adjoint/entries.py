@@ -11,24 +11,23 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from jitgrad.kernels.adjoint.checks import checked_lines
+from jitgrad.kernels.adjoint.checks import Places, checked_lines
 from jitgrad.kernels.adjoint.functions import (
     HELPERS,
+    Adjoint,
     Function,
     forward_function,
     gradient_function,
     reverse_function,
     value_function,
 )  # fmt: skip
+from jitgrad.kernels.adjoint.notes import Notes
 from jitgrad.kernels.adjoint.program import Program
-from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
-from jitgrad.kernels.adjoint.tangent import tangent_of
-from jitgrad.kernels.adjoint.write import HEAD
+from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
 from jitgrad.kernels.codegen.index_checks import CHECK
 from jitgrad.kernels.compiler import compile_text
@@ -43,26 +42,41 @@ Forms = tuple[str, ...]
 class Derivation:
     """What is derived from one program, each made when first asked for. Parameters are wanted by their names.
 
-    states: see ``adjoint_of``.
+    states: see ``adjoint_of``. notes: where what is derived is kept; what derives is imported when it has to be.
     """
 
-    def __init__(self, program: Program, states: int | None = None):
-        self.program, self.states = program, states
+    def __init__(self, program: Program, states: int | None = None, notes: Notes | None = None):
+        self.program, self.states, self.notes = program, states, notes
         self._made: dict[Any, Any] = {}
 
     def adjoint(self, wanted: tuple[str, ...]) -> Adjoint:
         """Its sweeps for derivatives in these parameters."""
         _keep_freed_memory()
-        return self._once(("adjoint", wanted), lambda: adjoint_of(self.program, wanted, self.states))
+        return self._once(("adjoint", wanted), lambda: self._adjoint(wanted))
 
     def tangent(self, wanted: tuple[str, ...], values: bool = False) -> Derivation:
         """Of the program's tangents along directions in these parameters."""
-        key = "tangent", wanted, values
-        return self._once(key, lambda: Derivation(tangent_of(self.program, wanted, values), self.states))
+
+        def make() -> Derivation:
+            from jitgrad.kernels.adjoint.tangent import tangent_of
+
+            return Derivation(tangent_of(self.program, wanted, values), self.states)
+
+        return self._once(("tangent", wanted, values), make)
+
+    def has_shares(self) -> bool:
+        """Whether threads may run shares of the program."""
+
+        def make() -> bool:
+            from jitgrad.kernels.adjoint.shares import shares_of
+
+            return shares_of(self.program) is not None
+
+        return self._noted("shares", make)
 
     def plain(self, forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results...)``."""
-        return self._once(("plain", forms), lambda: self._compile("", value_function(self.program), forms))
+        return self._once(("plain", forms), lambda: self._compile("", self._values(), forms))
 
     def checked(self, forms: Forms) -> Callable[..., Any]:
         """``plain`` with indices compared with sizes; IndexError names the file, the line, the array and the index."""
@@ -86,7 +100,7 @@ class Derivation:
         """``(arguments, results...)``, without those that are among the arguments."""
 
         def make() -> Callable[..., Any]:
-            function = value_function(self.program)
+            function = self._values()
             function.results = [n for n in self.program.outputs if n not in self.program.parameters]
             return self._compile("values", self._storing(function), forms)
 
@@ -121,9 +135,30 @@ class Derivation:
     def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
         """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
         tangent = self.tangent(wanted, True)
-        function, own = value_function(tangent.program), self.program.parameters
+        function, own = tangent._values(), self.program.parameters
         function.parameters = [*own, *(n for n in function.parameters if n not in own)]
         return tangent._text("", function)
+
+    # -- what is derived ----------------------------------------------------------------------------
+
+    def _noted(self, what: str, make: Callable[[], Any], *key: Any) -> Any:
+        """What ``make`` derives, or what the notes have of it."""
+        if self.notes is None:
+            return make()
+        return self.notes.get((what, tuple(self.program.parameters), *key), make)
+
+    def _values(self) -> Function:
+        lines = self._noted("values", lambda: statement_lines(self.program.body, self.program.kinds))
+        return value_function(self.program, [*lines])
+
+    def _adjoint(self, wanted: tuple[str, ...]) -> Adjoint:
+        def make() -> dict[str, Any]:
+            from jitgrad.kernels.adjoint.reverse import adjoint_of
+
+            found = vars(adjoint_of(self.program, wanted, self.states))
+            return {n: v for n, v in found.items() if n != "program"}
+
+        return Adjoint(self.program, **self._noted("adjoint", make, self.states, wanted))
 
     # -- texts --------------------------------------------------------------------------------------
 
@@ -154,8 +189,13 @@ class Derivation:
         return Function([*function.parameters, *given], [*function.lines, *stores], None)
 
     def _checked(self, forms: Forms) -> Callable[..., Any]:
-        lines, places = checked_lines(self.program)
-        run = self._compile("checked", replace(value_function(self.program), lines=lines), forms, head=CHECK)
+        def make() -> tuple[list[str], list[tuple[str, str, int]]]:
+            lines, places = checked_lines(self.program)
+            return lines, places.found
+
+        lines, found = self._noted("checked", make)
+        places = Places(self.program, found)
+        run = self._compile("checked", value_function(self.program, lines), forms, head=CHECK)
 
         def call(*args: Any) -> Any:
             try:

@@ -11,13 +11,12 @@ import ast
 from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.program import Program
-from jitgrad.kernels.adjoint.reverse import Adjoint
-from jitgrad.kernels.adjoint.split import SUMMED, WIDENED
-from jitgrad.kernels.adjoint.write import HEAD, statement_lines
+from jitgrad.kernels.adjoint.write import HEAD
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "HELPERS", "Function", "forward_function", "gradient_function", "kept_names", "reverse_function", "value_function",
+    "HELPERS", "Adjoint", "Function", "forward_function", "gradient_function", "kept_names", "reverse_function",
+    "value_function",
 ]  # fmt: skip
 
 GROWN = """\
@@ -26,7 +25,55 @@ def grown(array, size):
     longer[:array.shape[0]] = array
     return longer
 """
-HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED}  # what sweeps call beside NumPy's functions
+SUMMED = """\
+def summed(row, size):
+    a = b = c = d = 0.0
+    for k in range(size // 4):
+        a += row[4 * k]
+        b += row[4 * k + 1]
+        c += row[4 * k + 2]
+        d += row[4 * k + 3]
+    for k in range(size // 4 * 4, size):
+        a += row[k]
+    return (a + b) + (c + d)
+"""
+WIDENED = """\
+def widened(row, size):
+    wider = np.zeros(2 * size)
+    wider[:row.size] = row
+    return wider
+"""
+# See `binomial`: how many iterations to run until the next state is kept, where ``length`` are to be reversed of which
+# the last comes first, and there is room for so many ``states``, that of the first iteration counted.
+STEPS_AHEAD = """\
+def steps_ahead(length, states):
+    if states == 1 or length < 3:
+        return length - 1
+    runs, reach = 0, 1
+    while reach < length:
+        runs += 1
+        reach = reach * (states + runs) // runs
+    before = reach * runs // (states + runs)
+    return max(1, before * (runs - 1) // (states + runs - 1), length - reach * states // (states + runs))
+"""
+# What sweeps call beside NumPy's functions.
+HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED, "steps_ahead": STEPS_AHEAD}
+
+
+@dataclass
+class Adjoint:
+    """Both sweeps of a program.
+
+    seeds: for each output that has a derivative, and gradients: for each wanted parameter, the name of its derivative
+    (None where it is zero everywhere). restored: arrays whose memory the reverse sweep puts back as it goes.
+    """
+
+    program: Program
+    forward: list[str]
+    reverse: list[str]
+    seeds: dict[str, str]
+    gradients: dict[str, str | None]
+    restored: list[str]
 
 
 @dataclass
@@ -49,9 +96,9 @@ class Function:
         return HEAD + "".join([t for n, t in HELPERS.items() if f"{n}(" in own]) + own
 
 
-def value_function(program: Program) -> Function:
-    """``(parameters) -> (results...)``."""
-    return Function([*program.parameters], statement_lines(program.body, program.kinds), [*program.outputs])
+def value_function(program: Program, lines: list[str]) -> Function:
+    """``(parameters) -> (results...)``; ``lines``: the text of the program's body."""
+    return Function([*program.parameters], lines, [*program.outputs])
 
 
 def forward_function(adjoint: Adjoint) -> Function:

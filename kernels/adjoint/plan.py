@@ -323,6 +323,12 @@ class Plan:
         else:
             self.early.setdefault(item, set()).update(closure)
 
+    def keeps_in(self, loop: Loop) -> bool:
+        """Whether numbers are kept in the iterations of a loop."""
+        blocks = {*self.kept.values(), *(w.block for w in self.undone), *(x.block for x in self.counts)}
+        blocks |= {n.block for n in (*self.contents, *self.replaced)}
+        return any(loop in block.loops() for block in blocks)
+
     def closure(self, value: Value, item: Segment) -> set[Value]:
         """The value and what the segment computes it from."""
         found, waiting = set(), [value]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from jitgrad.kernels.adjoint.functions import Adjoint
 from jitgrad.kernels.adjoint.plan import Segment
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Carry, Loop, New, Permute
@@ -18,30 +18,14 @@ from jitgrad.kernels.adjoint.sweep import Sweep
 from jitgrad.kernels.adjoint.tidy import if_lines, indented, tidy
 from jitgrad.kernels.adjoint.write import expression_text, range_text
 
-__all__ = ["Adjoint", "adjoint_of"]
-
-
-@dataclass
-class Adjoint:
-    """Both sweeps of a program.
-
-    seeds: for each output that has a derivative, and gradients: for each wanted parameter, the name of its derivative
-    (None where it is zero everywhere). restored: arrays whose memory the reverse sweep puts back as it goes.
-    """
-
-    program: Program
-    forward: list[str]
-    reverse: list[str]
-    seeds: dict[str, str]
-    gradients: dict[str, str | None]
-    restored: list[str]
+__all__ = ["adjoint_of"]
 
 
 def adjoint_of(program: Program, wanted: Collection[str], states: int | None = None) -> Adjoint:
     """The sweeps for derivatives of the program's outputs in the parameters ``wanted``.
 
-    states: how many states of a long loop are kept, from which its iterations are run again; 0 for the root of their
-    number, None where whatever iterations need is kept.
+    states: for how many states of a long loop there is room, from which its iterations are run again; 0 for the root of
+    their number, None where whatever iterations need is kept.
     """
     return _Reverse(program, wanted, states).adjoint()
 
@@ -79,6 +63,7 @@ class _Reverse(Sweep):
         families |= {self.values.family(n.array) for n in self.plan.replaced}
         families |= {self.values.family(a) for s in self.stretches.values() for a in s.arrays}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
+        touched += [a for s in self.stretches.values() for a in s.changed()]
         return Adjoint(self.program, forward, tidy(lines), seeds, gradients, touched)
 
     def _at_root(self, array: str) -> bool:

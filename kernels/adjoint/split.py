@@ -20,26 +20,7 @@ from jitgrad.kernels.codegen.source import ANY_ORDER
 if TYPE_CHECKING:
     from jitgrad.kernels.adjoint.sweep import Sweep
 
-__all__ = ["SUMMED", "WIDENED", "Split"]
-
-SUMMED = """\
-def summed(row, size):
-    a = b = c = d = 0.0
-    for k in range(size // 4):
-        a += row[4 * k]
-        b += row[4 * k + 1]
-        c += row[4 * k + 2]
-        d += row[4 * k + 3]
-    for k in range(size // 4 * 4, size):
-        a += row[k]
-    return (a + b) + (c + d)
-"""
-WIDENED = """\
-def widened(row, size):
-    wider = np.zeros(2 * size)
-    wider[:row.size] = row
-    return wider
-"""
+__all__ = ["Split"]
 
 
 class Split:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 
 from jitgrad.kernels.adjoint.activity import active_names
+from jitgrad.kernels.adjoint.binomial import Binomial
 from jitgrad.kernels.adjoint.checkpoint import Stretches, entry_values, long_loops
 from jitgrad.kernels.adjoint.choice import chosen_plan
 from jitgrad.kernels.adjoint.forward import Forward
@@ -52,11 +53,12 @@ class Sweep:
         self.olds: dict[Write, str] = {}
 
     def _stretches(self, states: int | None) -> list[Stretches]:
-        loops = [x for x in long_loops(self.values) if x.body in self.plan.reached] if states is not None else []
+        loops = [x for x in long_loops(self.values) if self.plan.keeps_in(x)] if states is not None else []
         for loop in loops:
             for value in entry_values(loop).values():
                 self.plan.need(value, None)
-        return [Stretches(self.values, loop, states or 0, self.unique) for loop in loops]
+        kind = Binomial if states else Stretches
+        return [kind(self.values, loop, states or 0, self.unique) for loop in loops]
 
     def d(self, name: str) -> str:
         """The name of the derivative of the result in what has this name."""

@@ -242,6 +242,15 @@ def test_dtypes_and_strides():
     assert op(np.stack([X, X], 1)[:, 0], 2) == pytest.approx(op(X, 2))
 
 
+@pytest.mark.parametrize("dtype", [jitgrad.float16, jitgrad.bfloat16])
+def test_gradients_of_16_bit_floats(dtype):
+    x = jitgrad.tensor(X, dtype=dtype, requires_grad=True)
+    wide = x.detach().float().requires_grad_()
+    op = jitgrad.differentiable(wave)
+    (found,), (wanted,) = (jitgrad.autograd.grad(op(v, 0.5), v) for v in (x, wide))
+    assert found.dtype is dtype and jitgrad.equal(found, wanted.to(dtype))
+
+
 def test_empty_arrays_and_nan():
     op = jitgrad.differentiable(early)
     x = jitgrad.zeros(0, dtype=jitgrad.float64, requires_grad=True)

@@ -29,7 +29,7 @@ def test_kept_and_found_again(folder, monkeypatch):
     before = file.read_bytes()
     assert value("tried") == 41
     assert file.read_bytes() == before
-    monkeypatch.setattr(compiler, "_write_checked", lambda path, payload: pytest.fail("compiled again"))
+    monkeypatch.setattr(compiler, "write_checked", lambda path, payload: pytest.fail("compiled again"))
     assert value("tried") == 41
 
 

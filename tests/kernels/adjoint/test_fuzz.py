@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.kernels.adjoint.functions import forward_function, gradient_function, kept_names, reverse_function
+from jitgrad.kernels.adjoint.functions import (
+    Adjoint,
+    forward_function,
+    gradient_function,
+    kept_names,
+    reverse_function,
+)  # fmt: skip
 from jitgrad.kernels.adjoint.parse import program_of
 from jitgrad.kernels.adjoint.program import Program
-from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
+from jitgrad.kernels.adjoint.reverse import adjoint_of
 from jitgrad.kernels.adjoint.tangent import tangent_of
 from jitgrad.kernels.adjoint.write import HEAD, program_text
 from jitgrad.kernels.words.syntax import SourceError
