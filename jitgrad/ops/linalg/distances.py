@@ -210,8 +210,9 @@ public(pdist, module="nn.functional")
 @takes_out
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors, which broadcast."""
-    if not isinstance(other, Tensor):
-        raise must_be_tensor("dist", "other", 2, other)
+    for place, (name, x) in enumerate((("input", input), ("other", other)), 1):
+        if not isinstance(x, Tensor):
+            raise must_be_tensor("dist", name, place, x)
     difference = input - other
     if difference._layout.dtype.category < 2:
         raise RuntimeError(
