@@ -201,6 +201,8 @@ class Notes:
 
     def repeatable(self, owner: Any, name: str, args: Any, kwargs: Any) -> bool:
         """Whether a method that changes a container can be called anew in every run."""
+        if id(owner) in self.arguments:  # another one in each run
+            return False
         if name == "append" and was_read(args[0]):
             return True
         return name in ("append", "add", "discard") and self.all_constant(args, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from jitgrad.compiler.notes import Notes, TensorNote
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.watch import Watch
+from jitgrad.core.dtypes import get_default_dtype
+from jitgrad.core.grad_mode import state
 from jitgrad.core.host_reads import read_observers
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
@@ -24,6 +27,7 @@ from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch
+from jitgrad.kernels.threads import get_num_threads
 
 __all__ = ["Change", "Recording", "is_freed", "record"]
 
@@ -53,6 +57,7 @@ class Recording:
         # written by a launch first, as those made of Python's numbers.
         self.initial: dict[int, tuple[Any, Any, int]] = {}
         self._touched: set[int] = set()
+        self._modes = _modes()
         self.placeholders = Placeholders(self.launches, self.initial, self._forget)
         self._thread = threading.get_ident()
 
@@ -123,9 +128,12 @@ class Recording:
             self.result = unflatten([plain(r) for r in self.results], self.result_structure)
         if notes.reason is not None:
             return
+        if _modes() != self._modes:
+            notes.fail("it leaves another grad mode, default dtype or number of threads")
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(owner_of(note.data)), None)
+        self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
         counters: dict[int, int] = {}
@@ -135,6 +143,19 @@ class Recording:
             if any(isinstance(a, (LazyArray, DeviceArray)) for a in args):
                 notes.fail(f"the kernel {kernel.name} takes lazy arrays or those of another device")
 
+    def _check_containers(self, tree: Any, seen: set[int]) -> None:
+        """Each run makes new containers for its result: those that may be changed have to be so, and be there once."""
+        if not isinstance(tree, (list, dict, tuple, deque)):
+            return
+        if not isinstance(tree, tuple):
+            if id(tree) in seen:
+                self.notes.fail(f"it returns one {type(tree).__name__} twice")
+            elif self.notes.is_known(tree):
+                self.notes.fail(f"it returns a {type(tree).__name__} from outside")
+            seen.add(id(tree))
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            self._check_containers(item, seen)
+
     def _check_result(self, leaf: Any) -> None:
         notes = self.notes
         if not isinstance(leaf, Tensor):
@@ -143,6 +164,8 @@ class Recording:
         elif id(leaf) not in notes.tensors:
             if type(leaf._data) is not np.ndarray:
                 notes.fail("it returns a lazy tensor or one of another device")
+            elif leaf._grad is not None or leaf._leaf_hooks is not None:
+                notes.fail("it returns a new tensor with a gradient or hooks of its own")
 
     def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
         notes, tensor = self.notes, note.tensor
@@ -161,6 +184,11 @@ class Recording:
                 notes.fail("it leaves a gradient that is part of a graph, or not its own")
         if writes or new:
             self.changes.append(Change(tensor, writes, new, grad))
+
+
+def _modes() -> tuple[Any, ...]:
+    """What a function can switch for those who come after it."""
+    return state.enabled, state.inference, get_default_dtype(), get_num_threads()
 
 
 def is_freed(tensor: Tensor) -> bool:
