@@ -101,7 +101,7 @@ class Recording:
 
     def _on_read(self, what: str) -> None:
         if threading.get_ident() == self._thread and not self.notes.reading:
-            self.notes.fail(f"{what} reads numbers of a tensor")
+            self.notes.fail(f"{what} reads numbers of a tensor", lasting=True)
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
