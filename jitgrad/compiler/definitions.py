@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import linecache
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,10 @@ from typing import Any
 
 from jitgrad.kernels.words.syntax import parse
 
-__all__ = ["DEFINITION", "NotRewritable", "code_of", "definition", "function_of", "without_annotations"]
+__all__ = [
+    "DEFINITION", "NotRewritable", "code_of", "definition", "function_of", "owner_name", "without_annotations",
+    "without_private_names",
+]  # fmt: skip
 
 DEFINITION = "_jitgrad_definition"  # where a function that was made of a tree has it
 _MADE = "jitgrad_rewritten"
@@ -92,6 +96,30 @@ def without_annotations(arguments: ast.arguments) -> None:
             a.annotation = None
     arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
     arguments.kw_defaults = [None if d is None else ast.Constant(None) for d in arguments.kw_defaults]
+
+
+def owner_name(qualname: str) -> str:
+    """The name of the class around a function, by which Python changes private names in it; "" if there is none."""
+    parts = qualname.split(".")
+    return parts[-2].lstrip("_") if len(parts) > 1 and parts[-2] != "<locals>" else ""
+
+
+class _Public(ast.NodeTransformer):
+    def __init__(self, owner: str):
+        self.owner = owner
+
+    def visit(self, node: Any) -> Any:
+        for field in ("id", "attr", "arg", "name"):
+            name = getattr(node, field, None)
+            if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
+                setattr(node, field, f"_{self.owner}{name}")
+        return self.generic_visit(node)
+
+
+def without_private_names(node: ast.FunctionDef, qualname: str) -> ast.FunctionDef:
+    """A copy of a definition that means outside of its class what it means there."""
+    node, owner = copy.deepcopy(node), owner_name(qualname)
+    return _Public(owner).visit(node) if owner else node
 
 
 def code_of(node: ast.FunctionDef | ast.Lambda, code: CodeType, names: Sequence[str]) -> CodeType:

@@ -20,7 +20,7 @@ from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
-from jitgrad.compiler.recording import Recording, is_freed
+from jitgrad.compiler.recording import Recording, is_behind, is_freed
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, edge_of, node_of
@@ -174,6 +174,9 @@ def record_backward(recording: Recording) -> Backward | None:
     results = [r for r in alive.values() if id(r) not in recording.notes.tensors]
     if not results:
         return None
+    leaves = [r for r in recording.results if isinstance(r, Tensor) and r._edge is None]
+    if any(id(leaf) not in recording.notes.tensors and is_behind(leaf, r) for leaf in leaves for r in results):
+        raise NotReplayable("it returns a new leaf, and what has been computed of it")
     with recording.observing():
         made = Backward(recording, results)
     if recording.notes.reason is not None:

@@ -18,7 +18,15 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from jitgrad.compiler.definitions import DEFINITION, NotRewritable, code_of, definition, function_of, without_annotations
+from jitgrad.compiler.definitions import (
+    DEFINITION,
+    NotRewritable,
+    code_of,
+    definition,
+    function_of,
+    owner_name,
+    without_annotations,
+)
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
 
@@ -34,9 +42,7 @@ def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
 @functools.lru_cache(maxsize=4096)
 def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
     node = known or definition(code)
-    parts = qualname.split(".")
-    owner = parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else ""
-    return code_of(_Rewriter(owner).rewrite(node), code, [WATCH])
+    return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
 
 
 # -- what its names refer to ------------------------------------------------------------------------------
@@ -84,7 +90,7 @@ class _Rewriter(ast.NodeTransformer):
     """owner: the class around the function, by whose name Python changes private names."""
 
     def __init__(self, owner: str):
-        self.owner = owner.lstrip("_")
+        self.owner = owner
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""

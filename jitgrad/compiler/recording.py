@@ -18,7 +18,7 @@ from jitgrad.compiler.watch import Watch
 from jitgrad.core.dtypes import get_default_dtype
 from jitgrad.core.grad_mode import state
 from jitgrad.core.host_reads import read_observers
-from jitgrad.core.node import node_of
+from jitgrad.core.node import edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.strides import owner_of
@@ -29,7 +29,7 @@ from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch
 from jitgrad.kernels.threads import get_num_threads
 
-__all__ = ["Change", "Recording", "is_freed", "record"]
+__all__ = ["Change", "Recording", "is_behind", "is_freed", "record"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +202,22 @@ def is_freed(tensor: Tensor) -> bool:
         if node.saved is None:
             return True
         stack += [node_of(e) for e in node.edges if e is not None]
+    return False
+
+
+def is_behind(tensor: Tensor, result: Tensor) -> bool:
+    """Whether backward through a result whose graph has not been freed comes by another tensor."""
+    if tensor is result or not tensor._requires_grad or result._edge is None or is_freed(result):
+        return False
+    wanted, first = node_of(edge_of(tensor)), node_of(result._edge)
+    seen, stack = {first}, [first]
+    while stack:
+        for node in [node_of(e) for e in stack.pop().edges if e is not None]:
+            if node is wanted:
+                return True
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
     return False
 
 
