@@ -94,7 +94,9 @@ class Backward:
         arrays = [a for made in self.launches for a in made.args if isinstance(a, np.ndarray)]
         roots = {id(r): r for r in map(owner_of, arrays)}
         results = {id(owner_of(r._data)) for r in self.recording.results if isinstance(r, Tensor)}
-        self.block = [r for k, r in roots.items() if k in written and k not in mine and k not in results and r.size]
+        outside = {id(owner_of(note.data)) for note in self.recording.notes.tensors.values()}
+        elsewhere = {*mine, *results, *outside}
+        self.block = [r for k, r in roots.items() if k in written and k not in elsewhere and r.size]
         self.read_results = {k for k in roots if k in results}
         self.read_notes = []
         for note in self.recording.notes.tensors.values():
