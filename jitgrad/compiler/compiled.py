@@ -92,6 +92,7 @@ class Compiled:
         _state.recording = True
         try:
             made = record(self._compiled_function, args, kwargs)
+            self._twice |= made.differentiates_twice
             obstacle = self._obstacle(made)
             if obstacle is None:
                 try:
@@ -137,7 +138,7 @@ class Compiled:
         """Where to cut so that parts don't depend on what was another object or number each time."""
         names = positional_names(self._compiled_function)
         varying = {
-            name for name, values in zip(names, zip(*self._given), strict=False)  # noqa: B905
+            name for name, values in zip(names, zip(*self._given), strict=False)
             if not any(isinstance(v, (Tensor, list, tuple, dict)) for v in values)
             and not any(same(v, w) for k, v in enumerate(values) for w in values[:k])
         }  # fmt: skip
@@ -154,7 +155,7 @@ class Compiled:
         return self._parts is not None
 
     def _part(self, stretch: Stretch) -> Compiled:
-        return _Part(stretch, self._options)
+        return _Part(stretch, self._options, self._twice)
 
     def _give_up(self, obstacle: _Obstacle) -> None:
         """Run the function as it is from now on, where no recording holds."""
@@ -176,7 +177,7 @@ class Compiled:
         self._variants: list[Replay] = []
         self._given: list[tuple[Any, ...]] = []
         self._failures: list[tuple[str, str]] = []
-        self._given_up = False
+        self._given_up = self._twice = False
         self._parts: Parts | None = None
 
     def explain(self) -> Explanation:
@@ -212,9 +213,10 @@ class _Obstacle(NamedTuple):
 class _Part(Compiled):
     """A stretch of a function that could not be compiled as a whole, which has given its warning."""
 
-    def __init__(self, stretch: Stretch, options: Options):
+    def __init__(self, stretch: Stretch, options: Options, twice: bool):
+        """twice: whether the function differentiates gradients, which results of programs don't allow."""
         super().__init__(stretch.function, False, options)
-        self.stretch = stretch
+        self.stretch, self._twice = stretch, twice
 
     def _obstacle(self, made: Recording) -> _Obstacle | None:
         known = super()._obstacle(made)
@@ -222,6 +224,8 @@ class _Part(Compiled):
             return _Obstacle("it launches nothing")
         if known is not None and known.cut is not None:
             return known
+        if known is None and self._twice and any(isinstance(r, Tensor) and r._edge is not None for r in made.results):
+            return _Obstacle("gradients of its results may be differentiated")
         found = obstacle(made, self.stretch)
         return _Obstacle(found[0], "", found[1], None, True) if found is not None else known
 

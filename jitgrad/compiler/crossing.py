@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad.compiler.addresses import extent_of
 from jitgrad.compiler.notes import is_scalar
 from jitgrad.compiler.parts import Cut, Stretch
-from jitgrad.compiler.recording import Recording, is_behind
+from jitgrad.compiler.recording import Recording
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.func.tree import leaves_of
@@ -27,11 +27,13 @@ def obstacle(made: Recording, stretch: Stretch) -> tuple[str, Cut] | None:
     views = _views(made, new)
     if views:
         return f"{views[0]} is a view of another tensor", Cut(assigned=frozenset(views))
-    found = [t for t in leaves_of(made.result) if isinstance(t, Tensor) and id(t) not in made.notes.tensors]
-    behind = [name for name, t in new.items() if any(is_behind(t, other) for other in found)]
-    if behind:
-        return f"gradients of {behind[0]} could be asked for", Cut(behind=frozenset(behind))
-    return None
+    found = {id(t): t for t in leaves_of(made.result) if isinstance(t, Tensor) and id(t) not in made.notes.tensors}
+    alive = {key for key, t in found.items() if t._edge is not None and not made.is_freed(t)}
+    if len(alive) + sum(made.is_behind(t, r) for t in found.values() if t._edge is None for r in found.values()) < 2:
+        return None
+    # One node would stand for all of them: it frees all at once, and gradients don't flow from one to another.
+    apart = [name for name, t in new.items() if t._requires_grad]
+    return f"{len(alive)} of its results have a graph", Cut(behind=frozenset(apart))
 
 
 def _named(made: Recording, stretch: Stretch) -> dict[str, Any]:

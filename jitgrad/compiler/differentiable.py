@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
-from jitgrad.compiler.recording import Recording, is_behind, is_freed
+from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, edge_of, node_of
@@ -61,8 +61,9 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved."""
-        self.saved, self.arrays = None, ()
+        """Free what was saved; where nothing was, backward may run again."""
+        if self.saved or self.arrays:
+            self.saved, self.arrays = None, ()
 
 
 class Backward:
@@ -73,19 +74,22 @@ class Backward:
 
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
-        self.wanted: list[TensorNote] = [n for n in recording.notes.tensors.values() if n.requires_grad]
+        reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
+        notes = [n for n in recording.notes.tensors.values() if n.requires_grad]
+        self.wanted: list[TensorNote] = [n for n in notes if node_of(edge_of(n.tensor)) in reached]
         first = self.first = len(recording.launches)
         self.grads = [_ones(r._layout) for r in results]
         del recording.launches[first:]
         edges: list[Any] = [edge_of(n.tensor) for n in self.wanted]
         ends = {node_of(e) for e in edges}
-        if any(_has_hooks(n) for r in results for n in _behind(r, ends) - ends):
+        if any(_has_hooks(n) for n in nodes_behind([node_of(r._edge) for r in results], ends) - ends):
             raise NotReplayable("its tensors have hooks or retain gradients, and backward runs outside of it")
         self.found = run([r._edge for r in results], self.grads, True, False, edges, False, ends=True)
         recording.placeholders.restore()
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
-        self._reaches = [[node_of(e) in _behind(r, ends) for e in edges] for r in results]
+        behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
+        self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
         self._sort_out()
 
     def _sort_out(self) -> None:
@@ -172,12 +176,12 @@ def record_backward(recording: Recording) -> Backward | None:
     """Record backward through the results whose graph has not been freed; None if there are none."""
     if recording.notes.reason is not None:
         return None
-    alive = {id(r): r for r in recording.results if isinstance(r, Tensor) and r._edge is not None and not is_freed(r)}
-    results = [r for r in alive.values() if id(r) not in recording.notes.tensors]
+    new = {id(r): r for r in recording.results if isinstance(r, Tensor) and id(r) not in recording.notes.tensors}
+    results = [r for r in new.values() if r._edge is not None and not recording.is_freed(r)]
     if not results:
         return None
-    leaves = [r for r in recording.results if isinstance(r, Tensor) and r._edge is None]
-    if any(id(leaf) not in recording.notes.tensors and is_behind(leaf, r) for leaf in leaves for r in results):
+    leaves = [r for r in new.values() if r._edge is None]
+    if any(recording.is_behind(leaf, r) for leaf in leaves for r in results):
         raise NotReplayable("it returns a new leaf, and what has been computed of it")
     with recording.observing():
         made = Backward(recording, results)
@@ -211,18 +215,6 @@ def _fitted(grad: Tensor | None, layout: Layout) -> Tensor:
         fill_array(data, layout, 0)
         return wrap(data, layout)
     return grad if grad._layout is layout else copy_to_layout(grad, layout)
-
-
-def _behind(result: Tensor, ends: Collection[Node]) -> set[Node]:
-    """The nodes behind a result, ``ends`` included and nothing behind those."""
-    seen: set[Node] = set()
-    stack: list[Node] = [node_of(result._edge)]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack += [node_of(e) for e in node.edges if e is not None and node not in ends]
-    return seen
 
 
 def _has_hooks(node: Node) -> bool:

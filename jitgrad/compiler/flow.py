@@ -300,11 +300,9 @@ def _simple(statements: Sequence[ast.stmt]) -> list[Any]:
     """Statements without others in them, and the heads of the others, in the order of the text."""
     found: list[Any] = []
     for s in statements:
-        bodies = [getattr(s, name) for name in ("body", "orelse", "finalbody") if isinstance(getattr(s, name, None), list)]
-        if isinstance(s, (ast.If, ast.For, ast.While, ast.With)) and bodies:
+        if isinstance(s, (ast.If, ast.For, ast.While, ast.With)):
             found += [n for n in ast.iter_child_nodes(s) if not isinstance(n, ast.stmt)]
-            for body in bodies:
-                found += _simple(body)
+            found += _simple([*s.body, *getattr(s, "orelse", [])])
         else:
             found.append(s)
     return found

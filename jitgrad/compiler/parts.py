@@ -87,7 +87,7 @@ class Parts:
         self.parts: list[Any] = []
         self._names: list[str] = []
         body = self._driven(self._node.body)
-        if not self.parts or len(self.parts) == 1 and not self.left_out:
+        if not self.parts or (len(self.parts) == 1 and not self.left_out):
             raise NotRewritable("nothing less of it could be compiled")
         self._node.body = body
         code = code_of(self._node, function.__code__, self._names)
@@ -111,7 +111,7 @@ class Parts:
             found = True
             if not self._can_open(s):
                 self._leave_out(s, s.end_lineno)
-            elif any([self._find(body) for body in (s.body, getattr(s, "orelse", []))]):
+            elif self._find(s.body) | self._find(getattr(s, "orelse", [])):
                 self._opened.add(id(s))
             elif on_line or cut.read & names.reads:  # at its head
                 self._opened.add(id(s))
@@ -171,6 +171,8 @@ class Parts:
     def _stays(self, s: Any) -> bool:
         """Whether a statement only means the same in its own function."""
         names = names_of(s)
+        if isinstance(s, ast.Return) and not any(isinstance(n, _WORTH) for n in ast.walk(s)):
+            return True  # or what it returns would not be known by names
         if hasattr(s, _ADDED) or isinstance(s, _NEVER) or names.deletes or self._flow.declared & set(names.writes):
             return True
         return bool(self._flow.unsafe & (names.reads | set(names.writes))) or _leaves_loop(s)
@@ -224,7 +226,9 @@ class Parts:
             made = [ast.Assign([target], call) if results else ast.Expr(call)]
         return [_at(m, place) for m in made]
 
-    def _function(self, run: list[Any], given: list[str], body: list[Any], results: tuple[str, ...], ends: bool) -> Stretch:
+    def _function(
+        self, run: list[Any], given: list[str], body: list[Any], results: tuple[str, ...], ends: bool
+    ) -> Stretch:
         original = self._target.function
         arguments = ast.arguments([], [ast.arg(n) for n in given], None, [], [], None, [])
         node = ast.FunctionDef(original.__name__, arguments, body, [], None, None)
@@ -281,14 +285,15 @@ def _target(called: Any) -> _Target | None:
     if isinstance(called, FunctionType):
         return _Target(called, lambda driver: driver, 0)
     if isinstance(called, MethodType):
-        own = called.__self__
-        return _Target(called.__func__, lambda driver: MethodType(driver, own)) if _is_function(called.__func__) else None
-    if isinstance(called, Module):
-        forward = static_attribute(type(called), "forward")
-        plain = static_attribute(type(called), "__call__") is Module.__call__ and "forward" not in vars(called)
-        return _Target(forward, lambda driver: _instead(called, forward, driver)) if plain and _is_function(forward) else None
+        inner, own = called.__func__, called.__self__
+        return _Target(inner, lambda driver: MethodType(driver, own)) if _is_function(inner) else None
     inner = static_attribute(type(called), "__call__")
-    return _Target(inner, lambda driver: MethodType(driver, called)) if _is_function(inner) else None
+    if inner is not Module.__call__:
+        return _Target(inner, lambda driver: MethodType(driver, called)) if _is_function(inner) else None
+    forward = static_attribute(type(called), "forward")
+    if "forward" in vars(called) or not _is_function(forward):
+        return None
+    return _Target(forward, lambda driver: _instead(called, forward, driver))
 
 
 def _is_function(value: Any) -> bool:

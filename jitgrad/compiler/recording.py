@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ from jitgrad.compiler.watch import Watch
 from jitgrad.core.dtypes import get_default_dtype
 from jitgrad.core.grad_mode import state
 from jitgrad.core.host_reads import read_observers
-from jitgrad.core.node import edge_of, node_of
+from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.strides import owner_of
+from jitgrad.engine.engine import run_observers
 from jitgrad.func.tree import Structure, flatten, unflatten
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
@@ -29,7 +30,7 @@ from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch
 from jitgrad.kernels.threads import get_num_threads
 
-__all__ = ["Change", "Recording", "is_behind", "is_freed", "record"]
+__all__ = ["Change", "Recording", "nodes_behind", "record"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ class Recording:
         self.initial: dict[int, tuple[Any, Any, int]] = {}
         self._touched: set[int] = set()
         self._modes = _modes()
+        self.differentiates_twice = False  # whether backward was run so that its results have a graph
+        self._finished = False
         self.placeholders = Placeholders(self.launches, self.initial, self._forget)
         self._thread = threading.get_ident()
 
@@ -103,12 +106,29 @@ class Recording:
         if threading.get_ident() == self._thread and not self.notes.reading:
             self.notes.fail(f"{what} reads numbers of a tensor", lasting=True)
 
+    def _on_backward(
+        self, roots: Sequence[Edge], create_graph: bool, wanted: Sequence[Edge] | None, accumulate: bool
+    ) -> None:
+        """Backward is about to run."""
+        if threading.get_ident() != self._thread or self._finished:
+            return
+        self.differentiates_twice |= create_graph
+        ends = None if wanted is None else {node_of(e) for e in wanted}
+        running = nodes_behind(map(node_of, roots))
+        for note in list(self.notes.tensors.values()):
+            if note.requires_grad and accumulate:
+                self.notes.grad_of(note)
+            if note.edge is None or (node := node_of(note.edge)) not in running:
+                continue
+            if ends is None or not ends.isdisjoint(nodes_behind([node]) - {node}):
+                self.notes.fail("it runs backward through the graph of an argument")
+
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
         """Listen to launches, checks, new tensors and reads of numbers."""
         pairs: list[tuple[list[Any], Any]] = [
             (observers, self), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
-            (read_observers, self._on_read),
+            (read_observers, self._on_read), (run_observers, self._on_backward),
         ]  # fmt: skip
         for those, observer in pairs:
             those.append(observer)
@@ -122,7 +142,7 @@ class Recording:
 
     def finish(self) -> None:
         """Find out what the run has left behind; a reason is noted if a program can't leave the same."""
-        notes = self.notes
+        notes, self._finished = self.notes, True
         self.results, self.result_structure = flatten(self.result)
         if any(map(is_live, self.results)):
             self.result = unflatten([plain(r) for r in self.results], self.result_structure)
@@ -142,6 +162,23 @@ class Recording:
         for kernel, args, _ in self.launches:
             if any(isinstance(a, (LazyArray, DeviceArray)) for a in args):
                 notes.fail(f"the kernel {kernel.name} takes lazy arrays or those of another device")
+
+    def nodes_of(self, result: Tensor) -> set[Node]:
+        """The nodes of a result's graph that the run has made, and where that begins."""
+        return nodes_behind([node_of(result._edge)], self._arguments_nodes())
+
+    def _arguments_nodes(self) -> set[Node]:
+        return {node_of(n.edge) for n in self.notes.tensors.values() if n.edge is not None}
+
+    def is_freed(self, result: Tensor) -> bool:
+        """Whether something of a result's graph has been freed, so that backward can't run through it any more."""
+        return any(node.saved is None for node in self.nodes_of(result) - self._arguments_nodes())
+
+    def is_behind(self, tensor: Tensor, result: Tensor) -> bool:
+        """Whether backward through a result whose graph has not been freed comes by another tensor."""
+        if tensor is result or not tensor._requires_grad or result._edge is None or self.is_freed(result):
+            return False
+        return node_of(edge_of(tensor)) in self.nodes_of(result) - {node_of(result._edge)}
 
     def _check_containers(self, tree: Any, seen: set[int]) -> None:
         """Each run makes new containers for its result: those that may be changed have to be so, and be there once."""
@@ -191,34 +228,15 @@ def _modes() -> tuple[Any, ...]:
     return state.enabled, state.inference, get_default_dtype(), get_num_threads()
 
 
-def is_freed(tensor: Tensor) -> bool:
-    """Whether something behind a tensor has been freed, so that backward can't run through it any more."""
-    seen, stack = set(), [node_of(tensor._edge)]
+def nodes_behind(first: Iterable[Node], ends: Collection[Node] = ()) -> set[Node]:
+    """These nodes and all that backward from them comes by, nothing behind ``ends``."""
+    seen, stack = set[Node](), list(first)
     while stack:
         node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.saved is None:
-            return True
-        stack += [node_of(e) for e in node.edges if e is not None]
-    return False
-
-
-def is_behind(tensor: Tensor, result: Tensor) -> bool:
-    """Whether backward through a result whose graph has not been freed comes by another tensor."""
-    if tensor is result or not tensor._requires_grad or result._edge is None or is_freed(result):
-        return False
-    wanted, first = node_of(edge_of(tensor)), node_of(result._edge)
-    seen, stack = {first}, [first]
-    while stack:
-        for node in [node_of(e) for e in stack.pop().edges if e is not None]:
-            if node is wanted:
-                return True
-            if node not in seen:
-                seen.add(node)
-                stack.append(node)
-    return False
+        if node not in seen:
+            seen.add(node)
+            stack += [node_of(e) for e in node.edges if e is not None and node not in ends]
+    return seen
 
 
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording:

@@ -23,7 +23,7 @@ from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
-from jitgrad.compiler.recording import Change, Recording, is_freed
+from jitgrad.compiler.recording import Change, Recording
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
@@ -363,7 +363,7 @@ class _Text:
         if id(tensor) not in made:
             made[id(tensor)], fresh = f"t{len(made)}", self.fresh_of(tensor)
             new_tensor(made[id(tensor)], tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
-            if tensor._edge is not None and (self.backward is None or is_freed(tensor)):
+            if tensor._edge is not None and (self.backward is None or self.recording.is_freed(tensor)):
                 lines.append(f"{made[id(tensor)]}._edge = {self.name(tensor._edge)}")
         return made[id(tensor)]
 

@@ -204,7 +204,6 @@ class Watch(BuiltinCalls):
             kwargs = {k: self.given(v) for k, v in kwargs.items()}
         if isinstance(function, types.FunctionType):
             function = self._with_watched_cells(function)
-        notes.before_primitive(function)
         result = function(*args, **kwargs)
         if isinstance(function, types.FunctionType) and module_of(function) == _FROM_DATA:
             notes.host_made.add(id(owner_of(result._data)))

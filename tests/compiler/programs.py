@@ -57,8 +57,8 @@ class Program:
     def statement(self):
         kinds = [
             self.assign, self.assign, self.assign, self.rebind, self.rebind, self.branch, self.log, self.log,
-            self.leave, self.scaled, self.function, self.keep, self.grad, self.write, self.view, self.text, self.detached,
-            self.backward, self.masked, self.removed, self.nested,
+            self.leave, self.scaled, self.function, self.keep, self.grad, self.write, self.view, self.text,
+            self.detached, self.backward, self.masked, self.removed, self.nested,
         ]  # fmt: skip
         if self.depth < 3:
             kinds += [self.until, self.loop, self.quietly, self.attempt]
@@ -81,8 +81,10 @@ class Program:
 
     def log(self):
         t = self.pick()
-        self.add(self.pick([f"log.append({t}.sum().item())", f"log.append(round({t}.mean().item(), 2) + 1)",
-                            f"log.append(len(log) + len({t}))", f"log.append({t}.detach().tolist()[0][0])"]))  # fmt: skip
+        self.add(self.pick([
+            f"log.append({t}.sum().item())", f"log.append(round({t}.mean().item(), 2) + 1)",
+            f"log.append(len(log) + len({t}))", f"log.append({t}.detach().tolist()[0][0])",
+        ]))  # fmt: skip
 
     def leave(self):
         if self.loops and self.rng.random() < 0.7:
@@ -240,6 +242,7 @@ def program(seed, ops, optimizers):
         return (torch.tensor(np.random.default_rng(seed + k).standard_normal((n, m)), dtype=torch.float64),)
 
     def state():
-        return [*weights, *(w.grad for w in weights), box.last, box.calls, *opt.state_dict()["state"].values(), *log]
+        grads = [w.grad if w.grad is None else w.grad.clone() for w in weights]  # which were summed in place, or not
+        return [*weights, *grads, box.last, box.calls, *opt.state_dict()["state"].values(), *log]
 
     return names["step"], arguments, state, text

@@ -11,9 +11,9 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import nn
+from jitgrad.utils._pytree import tree_leaves
 from tests.compiler import programs
 from tests.compiler.alike import same
-from jitgrad.utils._pytree import tree_leaves
 
 F = nn.functional
 PROGRAMS = int(os.environ.get("JITGRAD_FUZZ_PROGRAMS", "40"))
