@@ -48,6 +48,8 @@ _state = _State()
 class Compiled:
     """A function that is recorded when it is called and replayed by later calls."""
 
+    _parts: Parts | None
+
     def __init__(self, function: Callable[..., Any], fullgraph: bool, options: Options = DEFAULT):
         functools.update_wrapper(self, function, updated=())
         self._compiled_function, self._fullgraph, self._options = function, fullgraph, options
@@ -178,7 +180,7 @@ class Compiled:
         self._given: list[tuple[Any, ...]] = []
         self._failures: list[tuple[str, str]] = []
         self._given_up = self._twice = False
-        self._parts: Parts | None = None
+        self._parts = None
 
     def explain(self) -> Explanation:
         """What there is of recordings, why there are not more, and what their programs do.

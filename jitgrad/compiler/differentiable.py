@@ -48,6 +48,7 @@ class CompiledFunctionBackward(Node):
     """
 
     arrays: Any = ()
+    once = True  # whether one of the function's nodes frees what it saved
     owned = False  # a gradient may be the one that came in
     replay: Callable[..., Any]
 
@@ -61,9 +62,13 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved; where nothing was, backward may run again."""
-        if self.saved or self.arrays:
+        """Free what was saved; where the function's nodes free nothing, backward may run again."""
+        if self.once:
             self.saved, self.arrays = None, ()
+
+    def frees(self) -> bool:
+        """Whether one of the function's nodes does."""
+        return self.once
 
 
 class Backward:
@@ -74,9 +79,12 @@ class Backward:
 
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
+        self.once = any(n.frees() for r in results for n in recording.own_nodes(r))
         reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
-        notes = [n for n in recording.notes.tensors.values() if n.requires_grad]
-        self.wanted: list[TensorNote] = [n for n in notes if node_of(edge_of(n.tensor)) in reached]
+        given: list[tuple[TensorNote, Any]] = [
+            (n, edge_of(n.tensor)) for n in recording.notes.tensors.values() if n.requires_grad
+        ]
+        self.wanted = [n for n, edge in given if node_of(edge) in reached]
         first = self.first = len(recording.launches)
         self.grads = [_ones(r._layout) for r in results]
         del recording.launches[first:]

@@ -129,7 +129,7 @@ class Names(ast.NodeVisitor):
 def names_of(nodes: ast.AST | Sequence[ast.AST]) -> Names:
     """The names of statements."""
     found = Names()
-    for node in nodes if isinstance(nodes, (list, tuple)) else [nodes]:
+    for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
         found.visit(node)
     return found
 

@@ -203,7 +203,8 @@ class Parts:
         ends = falls and any(isinstance(n, ast.Return) for s in run for n in _own(s))
         number, place = len(self.parts), run[0]
         body: list[Any] = [_Returns().visit(s) if ends else s for s in copy.deepcopy(run)]
-        value = ast.Tuple([_load(n) for n in results], ast.Load())
+        value: Any = ast.Tuple([], ast.Load())
+        value.elts = [_load(n) for n in results]
         if falls and (results or ends):
             last: Any = value if len(results) != 1 else value.elts[0]
             body.append(ast.Return(ast.Tuple([ast.Constant(False), last], ast.Load()) if ends else last))
@@ -276,7 +277,7 @@ class _Target(NamedTuple):
     given: how many arguments it gets besides those of the call.
     """
 
-    function: FunctionType
+    function: Any
     bound: Callable[[Any], Callable[..., Any]]
     given: int = 1
 
@@ -290,7 +291,7 @@ def _target(called: Any) -> _Target | None:
     inner = static_attribute(type(called), "__call__")
     if inner is not Module.__call__:
         return _Target(inner, lambda driver: MethodType(driver, called)) if _is_function(inner) else None
-    forward = static_attribute(type(called), "forward")
+    forward: Any = static_attribute(type(called), "forward")
     if "forward" in vars(called) or not _is_function(forward):
         return None
     return _Target(forward, lambda driver: _instead(called, forward, driver))

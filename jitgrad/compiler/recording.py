@@ -164,21 +164,26 @@ class Recording:
                 notes.fail(f"the kernel {kernel.name} takes lazy arrays or those of another device")
 
     def nodes_of(self, result: Tensor) -> set[Node]:
-        """The nodes of a result's graph that the run has made, and where that begins."""
+        """The nodes of a result's graph, nothing behind those of arguments."""
         return nodes_behind([node_of(result._edge)], self._arguments_nodes())
 
     def _arguments_nodes(self) -> set[Node]:
         return {node_of(n.edge) for n in self.notes.tensors.values() if n.edge is not None}
 
+    def own_nodes(self, result: Tensor) -> set[Node]:
+        """The nodes of a result's graph that the run has made, leaves' nodes included."""
+        return self.nodes_of(result) - self._arguments_nodes()
+
     def is_freed(self, result: Tensor) -> bool:
         """Whether something of a result's graph has been freed, so that backward can't run through it any more."""
-        return any(node.saved is None for node in self.nodes_of(result) - self._arguments_nodes())
+        return any(node.saved is None for node in self.own_nodes(result))
 
     def is_behind(self, tensor: Tensor, result: Tensor) -> bool:
         """Whether backward through a result whose graph has not been freed comes by another tensor."""
         if tensor is result or not tensor._requires_grad or result._edge is None or self.is_freed(result):
             return False
-        return node_of(edge_of(tensor)) in self.nodes_of(result) - {node_of(result._edge)}
+        edge: Any = edge_of(tensor)
+        return node_of(edge) in self.nodes_of(result) - {node_of(result._edge)}
 
     def _check_containers(self, tree: Any, seen: set[int]) -> None:
         """Each run makes new containers for its result: those that may be changed have to be so, and be there once."""

@@ -159,10 +159,8 @@ class _Text:
         replay = self.scope["replay"]
         replay.text, replay.program = text, program
         behind = None if self.backward is None else len(self.backward.launches)
-        temporaries = self.temporaries
-        summary = summary_of(
-            self.recording, list(self.stretches), behind, temporaries.recorded, temporaries.nbytes
-        )  # fmt: skip
+        memory = self.temporaries.recorded, self.temporaries.nbytes
+        summary = summary_of(self.recording, list(self.stretches), behind, *memory)
         replay.summary = lambda: summary._replace(times=program.times())
         return replay
 
@@ -381,7 +379,8 @@ class _Text:
         )  # fmt: skip
         count = len(backward.results)
         lines = [
-            "node = new(Node)", "node.replay = backward", f"node.arrays = ({''.join(c + ', ' for c in carried)})",
+            f"node = new(Node); node.replay, node.once = backward, {backward.once}",
+            f"node.arrays = ({''.join(c + ', ' for c in carried)})",
             f"node.saved = ({''.join(w + ', ' for w in watched)})",
             "node.versions = tuple([t._counter[0] for t in node.saved])",
             f"node.edges = ({''.join(e + ', ' for e in edges)})",
