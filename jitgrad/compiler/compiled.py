@@ -156,8 +156,8 @@ class Compiled:
             self._warn(f"of {self._title()} {left} runs uncompiled, the rest in parts", obstacle)
         return self._parts is not None
 
-    def _part(self, stretch: Stretch) -> Compiled:
-        return _Part(stretch, self._options, self._twice)
+    def _part(self, stretch: Stretch, twice: bool) -> Compiled:
+        return _Part(stretch, self._options, self._twice or twice)
 
     def _give_up(self, obstacle: _Obstacle) -> None:
         """Run the function as it is from now on, where no recording holds."""

@@ -70,9 +70,9 @@ class Stretch(NamedTuple):
 
 
 class Parts:
-    """The function in parts: ``run`` does what the function does. ``stretches`` are compiled by ``make``."""
+    """The function in parts: ``run`` does what the function does. Stretches are compiled by ``make``."""
 
-    def __init__(self, target: _Target, cut: Cut, make: Callable[[Stretch], Any]):
+    def __init__(self, target: _Target, cut: Cut, make: Callable[[Stretch, bool], Any]):
         self._target, self._cut, self._make = target, cut, make
         function = target.function
         node = vars(function).get(DEFINITION) or definition(function.__code__)
@@ -83,6 +83,8 @@ class Parts:
         self._flow = Flow(self._node, {*function.__globals__, *function.__code__.co_freevars}, self._is_open)
         self._plain, self._opened, self._cuts = set[int](), set[int](), set[int]()
         self.left_out: list[tuple[int, int]] = []
+        # Whether it says that gradients are differentiated again, on whatever branch.
+        self.twice = any(isinstance(n, ast.keyword) and n.arg == "create_graph" for n in ast.walk(self._node))
         self._find(self._node.body)
         self.parts: list[Any] = []
         self._names: list[str] = []
@@ -209,7 +211,8 @@ class Parts:
             last: Any = value if len(results) != 1 else value.elts[0]
             body.append(ast.Return(ast.Tuple([ast.Constant(False), last], ast.Load()) if ends else last))
             setattr(body[-1], _ADDED, True)
-        self.parts.append(self._make(self._function(run, given, body, tuple(results) if falls else (), ends)))
+        stretch = self._function(run, given, body, tuple(results) if falls else (), ends)
+        self.parts.append(self._make(stretch, self.twice))
         self._names.append(f"{_PART}{number}")
         call: Any = ast.Call(_load(self._names[-1]), [_load(n) for n in given], [])
         targets: list[Any] = [ast.Name(n, ast.Store()) for n in results]
@@ -245,7 +248,7 @@ class Parts:
         return Stretch(made, (run[0].lineno, run[-1].end_lineno), results, ends)
 
 
-def parts_of(function: Any, cut: Cut, where: CodeType | None, make: Callable[[Stretch], Any]) -> Parts | None:
+def parts_of(function: Any, cut: Cut, where: CodeType | None, make: Callable[[Stretch, bool], Any]) -> Parts | None:
     """The parts of what was compiled; None if it can't be taken apart there.
 
     where: the code of the function that the cut's line is of.
