@@ -205,8 +205,7 @@ class Parts:
         ends = falls and any(isinstance(n, ast.Return) for s in run for n in _own(s))
         number, place = len(self.parts), run[0]
         body: list[Any] = [_Returns().visit(s) if ends else s for s in copy.deepcopy(run)]
-        value: Any = ast.Tuple([], ast.Load())
-        value.elts = [_load(n) for n in results]
+        value = ast.Tuple([_load(n) for n in results], ast.Load())
         if falls and (results or ends):
             last: Any = value if len(results) != 1 else value.elts[0]
             body.append(ast.Return(ast.Tuple([ast.Constant(False), last], ast.Load()) if ends else last))
@@ -215,13 +214,13 @@ class Parts:
         self.parts.append(self._make(stretch, self.twice))
         self._names.append(f"{_PART}{number}")
         call: Any = ast.Call(_load(self._names[-1]), [_load(n) for n in given], [])
-        targets: list[Any] = [ast.Name(n, ast.Store()) for n in results]
+        targets: Any = [ast.Name(n, ast.Store()) for n in results]
         target: Any = targets[0] if len(targets) == 1 else ast.Tuple(targets, ast.Store())
         made: list[Any]
         if not falls:
             made = [ast.Return(call)]
         elif ends:
-            both = [ast.Name(_DONE, ast.Store()), ast.Name(_VALUE, ast.Store())]
+            both: list[Any] = [ast.Name(_DONE, ast.Store()), ast.Name(_VALUE, ast.Store())]
             made = [ast.Assign([ast.Tuple(both, ast.Store())], call)]
             made.append(ast.If(_load(_DONE), [ast.Return(_load(_VALUE))], []))
             made += [ast.Assign([target], _load(_VALUE))] if results else []
@@ -352,7 +351,7 @@ def _first(node: ast.FunctionDef) -> str:
     return every[0].arg if every else ""
 
 
-def _load(name: str) -> ast.Name:
+def _load(name: str) -> Any:
     return ast.Name(name, ast.Load())
 
 
