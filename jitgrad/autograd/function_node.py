@@ -151,6 +151,10 @@ class BackwardCFunction(Node, FunctionCtx):
         """Drop what was saved; asking for it then raises."""
         self.saved = None
 
+    def frees(self) -> bool:
+        """True: PyTorch's nodes of Functions don't run twice."""
+        return True
+
     def __call__(self, *grads: Any) -> Any:
         """Refuse, as PyTorch's: only the engine runs a Function's backward."""
         raise TypeError(f"'{type(self).__name__}' object is not callable")

@@ -196,6 +196,10 @@ class _Reordered(Node):
         """Free what the call saved."""
         self.node.release()
 
+    def frees(self) -> bool:
+        """Whether that makes a second backward raise."""
+        return self.node.frees()
+
 
 def _forbid_writes(results: Sequence[Any], written: set[int], differentiable: int) -> None:
     """Mark views that a Function returned: an inplace op on one would give its base a history without the Function."""

@@ -6,9 +6,12 @@ what a function, rewritten by `instrument`, asks for, and notes what it reads an
 of that: guards (`guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards.
 `memory` says where arrays are in a run, `kept` which gradients may be written to again, `differentiable` is for
 results whose gradients are asked for later.
+Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what
+`flow` knows about its variables and `crossing` about their values; `definitions` turns code to trees and back.
 
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
-  up uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the Watch; so
+  up in parts, or uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the
+  Watch; so
   guards are complete for Python code that is followed, and a change that a program can't repeat is noticed. Followed
   are a user's functions, `nn.modules` and `optim`; jitgrad's ops are trusted to read their arguments, modes, and
   gradients.
@@ -19,6 +22,9 @@ results whose gradients are asked for later.
 - Temporaries share one block by lifetime; results are new arrays; a gradient is written to again while nobody else
   has the tensor or its memory. Arguments may lie anywhere, unless they overlap what they did not when they were
   recorded.
+- A stretch is compiled as a function is, so all that holds for calls holds at borders, and more: its results are new
+  tensors or numbers, share no memory, and one of them at most has a graph, as a call has one node. Where a run finds
+  another result, the function is cut between, or the statement left out.
 - A program runs in one thread at a time. Another thread that calls the function meanwhile runs it uncompiled.
 """
 

@@ -9,14 +9,19 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from types import CodeType
+from typing import Any, NamedTuple
 
-from jitgrad.compiler.explanation import Explanation
+from jitgrad.compiler.crossing import obstacle
+from jitgrad.compiler.explanation import Explanation, lines_title
 from jitgrad.compiler.guards import NotReplayable
+from jitgrad.compiler.notes import same
 from jitgrad.compiler.options import DEFAULT, Options, options_of
-from jitgrad.compiler.recording import record
+from jitgrad.compiler.parts import Cut, Parts, Stretch, parts_of, positional_names
+from jitgrad.compiler.recording import Recording, record
 from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
 from jitgrad.core.errors import type_name
+from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.launch import observers
@@ -42,6 +47,8 @@ _state = _State()
 
 class Compiled:
     """A function that is recorded when it is called and replayed by later calls."""
+
+    _parts: Parts | None
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, options: Options = DEFAULT):
         functools.update_wrapper(self, function, updated=())
@@ -75,7 +82,11 @@ class Compiled:
                 return self._compiled_function(*args, **kwargs)
             if result is not MISS:
                 return result
-        if self._given_up or _state.recording or observers:
+        if _state.recording or observers:
+            return self._compiled_function(*args, **kwargs)
+        if self._parts is not None:
+            return self._parts.run(*args, **kwargs)
+        if self._given_up:
             return self._compiled_function(*args, **kwargs)
         return self._record(args, kwargs)
 
@@ -83,35 +94,82 @@ class Compiled:
         _state.recording = True
         try:
             made = record(self._compiled_function, args, kwargs)
-            reason, place = made.notes.reason, made.notes.place
-            if reason is None:
+            self._twice |= made.differentiates_twice
+            obstacle = self._obstacle(made)
+            if obstacle is None:
                 try:
                     with paused_collector():  # nearly all of what is made for a replay stays
-                        self._add(replay_of(made, self._options))
+                        self._add(replay_of(made, self._options), args)
                 except NotReplayable as error:
-                    reason, place = str(error), ""
+                    obstacle = _Obstacle(str(error))
                 except Exception as error:  # a mistake of ours: the call itself is done, and has its result
-                    reason, place = f"{NOT_BUILT} ({type(error).__name__}: {error})", ""
+                    obstacle = _Obstacle(f"{NOT_BUILT} ({type(error).__name__}: {error})")
         finally:
             _state.recording = False
-        if reason is not None:
-            self._failures.append((reason, place))
-            if len(self._failures) >= _ATTEMPTS:
-                self._give_up(reason, place)
+        if obstacle is not None:
+            self._failures.append(obstacle[:2])
+            tried = len(self._failures) >= _ATTEMPTS
+            if (tried or obstacle.lasting) and self._take_apart(obstacle):
+                return made.result
+            if tried:
+                self._give_up(obstacle)
         return made.result
 
-    def _add(self, replay: Replay) -> None:
+    def _obstacle(self, made: Recording) -> _Obstacle | None:
+        """Why a run can't be replayed."""
+        notes = made.notes
+        if notes.reason is None:
+            return None
+        cut = Cut(line=notes.line[1]) if notes.line else None
+        return _Obstacle(notes.reason, notes.place, cut, notes.line and notes.line[0], notes.lasting)
+
+    def _add(self, replay: Replay, args: tuple[Any, ...]) -> None:
         self._variants.insert(0, replay)
+        self._given.insert(0, args)
         self._failures.clear()
         if len(self._variants) > _MOST_VARIANTS:
             self._variants.pop()
-            self._give_up(f"it has been recorded for {_MOST_VARIANTS} different situations", "")
+            obstacle = _Obstacle(f"it has been recorded for {_MOST_VARIANTS} different situations", cut=self._varying())
+            if self._take_apart(obstacle):
+                self._variants.clear()
+            else:
+                self._give_up(obstacle)
+            self._given.clear()
 
-    def _give_up(self, reason: str, place: str) -> None:
+    def _varying(self) -> Cut | None:
+        """Where to cut so that parts don't depend on what was another object or number each time."""
+        names = positional_names(self._compiled_function)
+        varying = {
+            name for name, values in zip(names, zip(*self._given), strict=False)
+            if not any(isinstance(v, (Tensor, list, tuple, dict)) for v in values)
+            and not any(same(v, w) for k, v in enumerate(values) for w in values[:k])
+        }  # fmt: skip
+        return Cut(read=frozenset(varying)) if varying else None
+
+    def _take_apart(self, obstacle: _Obstacle) -> bool:
+        """Compile what is before and behind a statement from now on, and leave that as it is."""
+        if self._fullgraph or obstacle.cut is None:
+            return False
+        self._parts = parts_of(self._compiled_function, obstacle.cut, obstacle.code, self._part)
+        if self._parts is not None:
+            left = ", ".join(lines_title(lines) for lines in self._parts.left_out) or "nothing"
+            self._warn(f"of {self._title()} {left} runs uncompiled, the rest in parts", obstacle)
+        return self._parts is not None
+
+    def _part(self, stretch: Stretch, twice: bool) -> Compiled:
+        return _Part(stretch, self._options, self._twice or twice)
+
+    def _give_up(self, obstacle: _Obstacle) -> None:
         """Run the function as it is from now on, where no recording holds."""
         self._given_up = True
-        name = getattr(self._compiled_function, "__qualname__", type(self._compiled_function).__name__)
-        message = f"torch.compile: {name} runs uncompiled, since {reason}" + (f" ({place})" if place else "")
+        self._warn(f"{self._title()} runs uncompiled", obstacle)
+
+    def _title(self) -> str:
+        return getattr(self._compiled_function, "__qualname__", type(self._compiled_function).__name__)
+
+    def _warn(self, what: str, obstacle: _Obstacle) -> None:
+        place = f" ({obstacle.place})" if obstacle.place else ""
+        message = f"torch.compile: {what}, since {obstacle.reason}{place}"
         if self._fullgraph:
             raise RuntimeError(message)
         warnings.warn(message, CompileWarning, stacklevel=user_level())
@@ -119,8 +177,10 @@ class Compiled:
     def forget(self) -> None:
         """Forget all recordings, and what could not be compiled."""
         self._variants: list[Replay] = []
+        self._given: list[tuple[Any, ...]] = []
         self._failures: list[tuple[str, str]] = []
-        self._given_up = False
+        self._given_up = self._twice = False
+        self._parts = None
 
     def explain(self) -> Explanation:
         """What there is of recordings, why there are not more, and what their programs do.
@@ -128,11 +188,51 @@ class Compiled:
         Printed, it is text; a notebook shows a picture of the launches as well. With ``options={"trace.times": True}``
         each launch is timed, which makes runs a little slower.
         """
-        return Explanation([replay.summary() for replay in self._variants], list(self._failures))  # type: ignore
+        recordings = [replay.summary() for replay in self._variants]  # type: ignore[attr-defined]
+        if self._parts is None:
+            return Explanation(recordings, self._failures)
+        parts = [(lines_title(part.stretch.lines), part.explain()) for part in self._parts.parts]
+        return Explanation(recordings, self._failures, parts)
 
     def source(self) -> str:
         """The text of the kernels that were made for the recordings: loops that stand for several launches."""
         return self.explain().source()
+
+
+class _Obstacle(NamedTuple):
+    """Why a function could not be compiled: the place, and where it is cut if that is left out.
+
+    code: of the function that the cut's line is of. lasting: whether the next run will meet it too.
+    """
+
+    reason: str
+    place: str = ""
+    cut: Cut | None = None
+    code: CodeType | None = None
+    lasting: bool = False
+
+
+class _Part(Compiled):
+    """A stretch of a function that could not be compiled as a whole, which has given its warning."""
+
+    def __init__(self, stretch: Stretch, options: Options, twice: bool):
+        """twice: whether the function differentiates gradients, which results of programs don't allow."""
+        super().__init__(stretch.function, False, options)
+        self.stretch, self._twice = stretch, twice
+
+    def _obstacle(self, made: Recording) -> _Obstacle | None:
+        known = super()._obstacle(made)
+        if known is None and not made.launches:
+            return _Obstacle("it launches nothing")
+        if known is not None and known.cut is not None:
+            return known
+        if known is None and self._twice and any(isinstance(r, Tensor) and r._edge is not None for r in made.results):
+            return _Obstacle("gradients of its results may be differentiated")
+        found = obstacle(made, self.stretch)
+        return _Obstacle(found[0], "", found[1], None, True) if found is not None else known
+
+    def _warn(self, what: str, obstacle: _Obstacle) -> None:
+        """The function has given its warning."""
 
 
 _every: weakref.WeakSet[Compiled] = weakref.WeakSet()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
-from jitgrad.compiler.recording import Recording, is_freed
+from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, edge_of, node_of
@@ -48,6 +48,7 @@ class CompiledFunctionBackward(Node):
     """
 
     arrays: Any = ()
+    once = True  # whether one of the function's nodes frees what it saved
     owned = False  # a gradient may be the one that came in
     replay: Callable[..., Any]
 
@@ -61,8 +62,13 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved."""
-        self.saved, self.arrays = None, ()
+        """Free what was saved; where the function's nodes free nothing, backward may run again."""
+        if self.once:
+            self.saved, self.arrays = None, ()
+
+    def frees(self) -> bool:
+        """Whether one of the function's nodes does."""
+        return self.once
 
 
 class Backward:
@@ -73,19 +79,25 @@ class Backward:
 
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
-        self.wanted: list[TensorNote] = [n for n in recording.notes.tensors.values() if n.requires_grad]
+        self.once = any(n.frees() for r in results for n in recording.own_nodes(r))
+        reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
+        given: list[tuple[TensorNote, Any]] = [
+            (n, edge_of(n.tensor)) for n in recording.notes.tensors.values() if n.requires_grad
+        ]
+        self.wanted = [n for n, edge in given if node_of(edge) in reached]
         first = self.first = len(recording.launches)
         self.grads = [_ones(r._layout) for r in results]
         del recording.launches[first:]
         edges: list[Any] = [edge_of(n.tensor) for n in self.wanted]
         ends = {node_of(e) for e in edges}
-        if any(_has_hooks(n) for r in results for n in _behind(r, ends) - ends):
+        if any(_has_hooks(n) for n in nodes_behind([node_of(r._edge) for r in results], ends) - ends):
             raise NotReplayable("its tensors have hooks or retain gradients, and backward runs outside of it")
         self.found = run([r._edge for r in results], self.grads, True, False, edges, False, ends=True)
         recording.placeholders.restore()
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
-        self._reaches = [[node_of(e) in _behind(r, ends) for e in edges] for r in results]
+        behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
+        self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
         self._sort_out()
 
     def _sort_out(self) -> None:
@@ -94,7 +106,9 @@ class Backward:
         arrays = [a for made in self.launches for a in made.args if isinstance(a, np.ndarray)]
         roots = {id(r): r for r in map(owner_of, arrays)}
         results = {id(owner_of(r._data)) for r in self.recording.results if isinstance(r, Tensor)}
-        self.block = [r for k, r in roots.items() if k in written and k not in mine and k not in results and r.size]
+        outside = {id(owner_of(note.data)) for note in self.recording.notes.tensors.values()}
+        elsewhere = {*mine, *results, *outside}
+        self.block = [r for k, r in roots.items() if k in written and k not in elsewhere and r.size]
         self.read_results = {k for k in roots if k in results}
         self.read_notes = []
         for note in self.recording.notes.tensors.values():
@@ -170,10 +184,13 @@ def record_backward(recording: Recording) -> Backward | None:
     """Record backward through the results whose graph has not been freed; None if there are none."""
     if recording.notes.reason is not None:
         return None
-    alive = {id(r): r for r in recording.results if isinstance(r, Tensor) and r._edge is not None and not is_freed(r)}
-    results = [r for r in alive.values() if id(r) not in recording.notes.tensors]
+    new = {id(r): r for r in recording.results if isinstance(r, Tensor) and id(r) not in recording.notes.tensors}
+    results = [r for r in new.values() if r._edge is not None and not recording.is_freed(r)]
     if not results:
         return None
+    leaves = [r for r in new.values() if r._edge is None]
+    if any(recording.is_behind(leaf, r) for leaf in leaves for r in results):
+        raise NotReplayable("it returns a new leaf, and what has been computed of it")
     with recording.observing():
         made = Backward(recording, results)
     if recording.notes.reason is not None:
@@ -206,18 +223,6 @@ def _fitted(grad: Tensor | None, layout: Layout) -> Tensor:
         fill_array(data, layout, 0)
         return wrap(data, layout)
     return grad if grad._layout is layout else copy_to_layout(grad, layout)
-
-
-def _behind(result: Tensor, ends: Collection[Node]) -> set[Node]:
-    """The nodes behind a result, ``ends`` included and nothing behind those."""
-    seen: set[Node] = set()
-    stack: list[Node] = [node_of(result._edge)]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack += [node_of(e) for e in node.edges if e is not None and node not in ends]
-    return seen
 
 
 def _has_hooks(node: Node) -> bool:

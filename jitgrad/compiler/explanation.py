@@ -16,7 +16,7 @@ from jitgrad.kernels.program import Access, Launch, accesses
 if TYPE_CHECKING:
     from jitgrad.debug.picture import Picture
 
-__all__ = ["Explanation", "Summary", "summary_of"]
+__all__ = ["Explanation", "Summary", "lines_title", "summary_of"]
 
 
 class Summary(NamedTuple):
@@ -49,10 +49,13 @@ class Summary(NamedTuple):
 
 class Explanation:
     """Printed, it says what became of a compiled function. ``recordings``: a Summary each; ``failures``: why others
-    were not made, with the place in the program."""
+    were not made, with the place in the program; ``parts``: the lines of each, and its Explanation."""
 
-    def __init__(self, recordings: Sequence[Summary], failures: Sequence[tuple[str, str]]):
-        self.recordings, self.failures = list(recordings), list(failures)
+    def __init__(
+        self, recordings: Sequence[Summary], failures: Sequence[tuple[str, str]],
+        parts: Sequence[tuple[str, Explanation]] = (),
+    ):  # fmt: skip
+        self.recordings, self.failures, self.parts = list(recordings), list(failures), list(parts)
 
     def __str__(self) -> str:
         lines = [f"{len(self.recordings)} recording{'' if len(self.recordings) == 1 else 's'}"]
@@ -66,20 +69,32 @@ class Explanation:
             for name, seconds in sorted(r.times.items(), key=lambda pair: -pair[1]):
                 lines.append(f"   {seconds * 1e6:10.1f} us {seconds / (total or 1):5.0%}  {name}")
         lines += [f"not recorded: {reason}" + (f" ({place})" if place else "") for reason, place in self.failures]
+        for title, part in self.parts:
+            lines += [f"part, {title}:", *(f"   {line}" for line in str(part).splitlines())]
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def pictures(self) -> list[Picture]:
         """For each recording its launches and what flows between them."""
-        return [r.picture() for r in self.recordings]
+        return [*(r.picture() for r in self.recordings), *(p for _, part in self.parts for p in part.pictures())]
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>" + "".join(p._repr_svg_() or "" for p in self.pictures())
 
     def source(self) -> str:
         """The text of the loops that stand for several launches."""
-        return "\n".join(dict.fromkeys(text for r in self.recordings for text in r.texts))
+        return "\n".join(dict.fromkeys(self._texts()))
+
+    def _texts(self) -> Iterator[str]:
+        yield from (text for r in self.recordings for text in r.texts)
+        for _, part in self.parts:
+            yield from part._texts()
+
+
+def lines_title(lines: tuple[int, int]) -> str:
+    """What lines of a file are called."""
+    return f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} to {lines[1]}"
 
 
 def summary_of(

@@ -14,131 +14,45 @@ from __future__ import annotations
 import ast
 import dis
 import functools
-import linecache
 from collections.abc import Callable, Iterator
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.compiler.definitions import (
+    DEFINITION,
+    NotRewritable,
+    code_of,
+    definition,
+    function_of,
+    owner_name,
+    without_annotations,
+)
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
 
-WATCH, _MADE = "jitgrad_watch", "jitgrad_rewritten"
-
-
-class NotRewritable(Exception):
-    """A function that can't be rewritten; the message says why."""
+WATCH = "jitgrad_watch"
 
 
 def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
     """The function with ``watch`` in it. NotRewritable where its text isn't there or has what is not supported."""
-    code = _rewritten_code(function.__code__, function.__qualname__)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cells[WATCH] = CellType(watch)
-    closure = tuple([cells[name] for name in code.co_freevars])
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    code = _rewritten_code(function.__code__, function.__qualname__, vars(function).get(DEFINITION))
+    return function_of(code, function, {WATCH: watch})
 
 
 @functools.lru_cache(maxsize=4096)
-def _rewritten_code(code: CodeType, qualname: str) -> CodeType:
-    node = _definition(code)
-    parts = qualname.split(".")
-    owner = parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else ""
-    new: Any = _Rewriter(owner).rewrite(node)
-    if isinstance(new, ast.Lambda):
-        body: list[ast.stmt] = [ast.Return(new)]
-    else:
-        new.decorator_list = []
-        # By another name, for its own may be a global that it reads, as that of a recursive function.
-        new.name = _MADE
-        body = [new, ast.Return(ast.Name(_MADE, ast.Load()))]
-    names = [*(n for n in code.co_freevars), WATCH]
-    arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
-    factory = ast.FunctionDef("factory", arguments, body, [], None, None)
-    if "type_params" in ast.FunctionDef._fields:
-        factory.type_params = []  # type: ignore[attr-defined]
-    module = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, node)], []))
-    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=_future(code))
-    made = _inner(_inner(compiled, "factory"), code.co_name if isinstance(new, ast.Lambda) else _MADE)
-    return made.replace(co_name=code.co_name)
-
-
-def _future(code: CodeType) -> int:
-    return code.co_flags & 0x1000000  # from __future__ import annotations: they are not evaluated
-
-
-def _inner(code: CodeType, name: str) -> CodeType:
-    found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name]
-    return found[0]
-
-
-# -- the text ---------------------------------------------------------------------------------------------
-
-
-def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
-    """The syntax tree of the function whose code this is, with its file's line numbers."""
-    lines = linecache.getlines(code.co_filename)
-    if not lines:
-        raise NotRewritable("its source text is not available")
-    tree = _tree(code.co_filename, "".join(lines))
-    every = [n for n in _on_line(tree, code.co_firstlineno) if _is_called(n, code)]
-    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    found = [n for n in every if tuple([a.arg for a in _named(n.args)]) == taken]
-    if not found:
-        raise NotRewritable("its file has changed since it was imported")
-    if len(found) > 1:
-        raise NotRewritable("several lambdas with these parameters stand on its line")
-    return found[0]
-
-
-@functools.lru_cache(maxsize=256)
-def _tree(file: str, text: str) -> ast.Module:
-    """The syntax tree of a file, as its text is now."""
-    try:
-        return parse(text)
-    except SyntaxError:
-        raise NotRewritable("its file can't be parsed") from None
-
-
-def _on_line(node: ast.AST, line: int) -> Iterator[Any]:
-    """What in a tree stands on a line, or on lines with that among them; a hundredth of a large file's tree."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr_context):
-            continue
-        last = getattr(child, "end_lineno", None)
-        if last is None or _first_line(child) <= line <= last:
-            yield child
-            yield from _on_line(child, line)
-
-
-def _first_line(node: Any) -> int:
-    """The first line of a statement or an expression, decorators included, as that of a function's code is."""
-    decorators = getattr(node, "decorator_list", None)
-    return decorators[0].lineno if decorators else node.lineno
-
-
-def _is_called(node: Any, code: CodeType) -> bool:
-    """Whether a node is a function of a code's name that begins on its line."""
-    if not isinstance(node, (ast.FunctionDef, ast.Lambda)) or _first_line(node) != code.co_firstlineno:
-        return False
-    return code.co_name == ("<lambda>" if isinstance(node, ast.Lambda) else node.name)
-
-
-def _named(arguments: ast.arguments) -> list[ast.arg]:
-    """The parameters that have names of their own, in the order in which code has them."""
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+    node = known or definition(code)
+    return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
 
 
 # -- what its names refer to ------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
-def outer_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(globals that the function and those inside it read, names outside of it that they write)."""
+def outer_names(code: CodeType) -> tuple[tuple[str, ...], dict[str, int]]:
+    """(globals that the function and those inside it read, names outside of it that they write and on which line)."""
     reads: dict[str, None] = {}
-    writes: dict[str, None] = {}
+    writes: dict[str, int] = {}
     free = set(code.co_freevars)
     for part in _all_codes(code):
         for instruction in dis.get_instructions(part):
@@ -147,8 +61,8 @@ def outer_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if what in ("LOAD_GLOBAL", "LOAD_NAME"):
                 reads[name] = None
             elif outer or what in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                writes[name] = None
-    return tuple(reads), tuple(writes)
+                writes.setdefault(name, (instruction.positions and instruction.positions.lineno) or code.co_firstlineno)
+    return tuple(reads), writes
 
 
 def _all_codes(code: CodeType) -> Iterator[CodeType]:
@@ -176,7 +90,7 @@ class _Rewriter(ast.NodeTransformer):
     """owner: the class around the function, by whose name Python changes private names."""
 
     def __init__(self, owner: str):
-        self.owner = owner.lstrip("_")
+        self.owner = owner
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""
@@ -188,16 +102,8 @@ class _Rewriter(ast.NodeTransformer):
         else:
             node.body = [self.visit(s) for s in node.body]
             node.returns = None
-        self._bare(node.args)
+        without_annotations(node.args)
         return node
-
-    def _bare(self, arguments: ast.arguments) -> None:
-        """Without annotations; defaults, which the function that is made gets from the original, as constants."""
-        for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
-            if a is not None:
-                a.annotation = None
-        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
-        arguments.kw_defaults = [None if d is None else ast.Constant(None) for d in arguments.kw_defaults]
 
     def _ask(self, place: ast.AST, what: str, *args: Any, keywords: Any = ()) -> Any:
         function = ast.Attribute(ast.Name(WATCH, ast.Load()), what, ast.Load())
@@ -206,7 +112,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit(self, node: Any) -> Any:
         if type(node) in _REFUSED:
-            raise NotRewritable(f"it has {_REFUSED[type(node)]} on line {node.lineno}")
+            raise NotRewritable(f"it has {_REFUSED[type(node)]} on line {node.lineno}", node.lineno)
         return super().visit(node)
 
     def _private(self, name: str) -> str:
@@ -372,7 +278,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         if node.decorator_list:
-            raise NotRewritable(f"it has a function with decorators on line {node.lineno}")
+            raise NotRewritable(f"it has a function with decorators on line {node.lineno}", node.lineno)
         node.body = [self.visit(s) for s in node.body]
         self._nested(node)
         return node

@@ -8,6 +8,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, NamedTuple
 
 import jitgrad
@@ -18,6 +19,7 @@ from jitgrad.kernels.program import LiveNumber
 __all__ = ["Action", "Guard", "Notes", "TensorNote", "is_scalar", "same"]
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
@@ -76,6 +78,8 @@ class Notes:
         self.length = length  # how many launches there were so far
         self.reason: str | None = None
         self.place = ""
+        self.line: tuple[CodeType, int] | None = None  # the same in the function itself, which may call what is there
+        self.lasting = False  # whether the reason is one that the next run will have too
         self.guards: dict[Any, Guard] = {}
         self.known: dict[int, Any] = {}
         self.tensors: dict[int, TensorNote] = {}
@@ -88,10 +92,18 @@ class Notes:
         self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
         self.arguments: set[int] = set()  # tensors and containers that the call was given
 
-    def fail(self, reason: str) -> None:
-        """Note that the function can't be compiled, unless a reason is there already."""
-        if self.reason is None:
-            self.reason, self.place = reason, _user_place()
+    def fail(self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False) -> None:
+        """Note that the function can't be compiled, unless a reason is there already.
+
+        where: a function about to be called that is the reason, and the line of it that is, if that is known.
+        """
+        if self.reason is not None:
+            return
+        self.reason, self.lasting, lines = reason, lasting or where is not None, _user_lines()
+        if where is not None:
+            lines.insert(0, (where[0], where[1] or where[0].co_firstlineno))
+        if lines:
+            self.place, self.line = f"{lines[0][0].co_filename}:{lines[0][1]}", lines[-1]
 
     # -- objects --------------------------------------------------------------------------------------
 
@@ -201,6 +213,8 @@ class Notes:
 
     def repeatable(self, owner: Any, name: str, args: Any, kwargs: Any) -> bool:
         """Whether a method that changes a container can be called anew in every run."""
+        if id(owner) in self.arguments:  # another one in each run
+            return False
         if name == "append" and was_read(args[0]):
             return True
         return name in ("append", "add", "discard") and self.all_constant(args, kwargs)
@@ -234,7 +248,7 @@ class Notes:
     def settled(self, number: Any) -> Any:
         """The value of a live number on which the recording depends."""
         if not isinstance(number, LiveNumber):
-            self.fail("it computes with a number that item() has read of a tensor, or decides by it")
+            self.fail("it computes with a number that item() has read of a tensor, or decides by it", lasting=True)
             return float(number) if isinstance(number, float) else int(number)
         obj, key = self.live[number.key]
         self._guard("item", obj, key, float(number))
@@ -275,7 +289,7 @@ class Notes:
             self.reading = False
         number = read_number(tensor, value)
         if number is value:
-            self.fail(f"item() reads a {type(value).__name__} of a tensor")
+            self.fail(f"item() reads a {type(value).__name__} of a tensor", lasting=True)
         return number
 
     def tensor_attribute(self, tensor: Tensor, name: str) -> Any:
@@ -314,26 +328,18 @@ class Notes:
         elif not (name == "requires_grad" and value is tensor._requires_grad):
             self.fail(f"it assigns {name} of a tensor from outside")
 
-    def before_primitive(self, function: Any) -> None:
-        """One of jitgrad's own functions is about to be called."""
-        if "backward" in getattr(function, "__name__", ""):
-            for note in list(self.tensors.values()):
-                if note.edge is not None:
-                    self.fail("it runs backward, perhaps through the graph of an argument")
-                if note.requires_grad:
-                    self.grad_of(note)
-
 
 def _count(obj: Any, name: str, what: str, value: Any) -> None:
     setattr(obj, name, getattr(operator, what)(getattr(obj, name), value))
 
 
-def _user_place() -> str:
-    """File and line of the innermost frame that is not jitgrad's."""
+def _user_lines() -> list[tuple[CodeType, int]]:
+    """Code and line of the frames of this recording that are not jitgrad's, the innermost first."""
+    found: list[tuple[CodeType, int]] = []
     frame: Any = sys._getframe(2)
-    while frame is not None:
+    while frame is not None and not (frame.f_code.co_name == "record" and frame.f_globals.get("__name__") == _RECORDER):
         file = frame.f_code.co_filename
         if not os.path.abspath(file).startswith(_FOLDER) and not file.startswith(("<frozen", "<jitgrad")):
-            return f"{file}:{frame.f_lineno}"
+            found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
-    return ""
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +15,22 @@ from jitgrad.compiler.notes import Notes, TensorNote
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.watch import Watch
+from jitgrad.core.dtypes import get_default_dtype
+from jitgrad.core.grad_mode import state
 from jitgrad.core.host_reads import read_observers
-from jitgrad.core.node import node_of
+from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.strides import owner_of
+from jitgrad.engine.engine import run_observers
 from jitgrad.func.tree import Structure, flatten, unflatten
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch
+from jitgrad.kernels.threads import get_num_threads
 
-__all__ = ["Change", "Recording", "is_freed", "record"]
+__all__ = ["Change", "Recording", "nodes_behind", "record"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,9 @@ class Recording:
         # written by a launch first, as those made of Python's numbers.
         self.initial: dict[int, tuple[Any, Any, int]] = {}
         self._touched: set[int] = set()
+        self._modes = _modes()
+        self.differentiates_twice = False  # whether backward was run so that its results have a graph
+        self._finished = False
         self.placeholders = Placeholders(self.launches, self.initial, self._forget)
         self._thread = threading.get_ident()
 
@@ -96,14 +104,31 @@ class Recording:
 
     def _on_read(self, what: str) -> None:
         if threading.get_ident() == self._thread and not self.notes.reading:
-            self.notes.fail(f"{what} reads numbers of a tensor")
+            self.notes.fail(f"{what} reads numbers of a tensor", lasting=True)
+
+    def _on_backward(
+        self, roots: Sequence[Edge], create_graph: bool, wanted: Sequence[Edge] | None, accumulate: bool
+    ) -> None:
+        """Backward is about to run."""
+        if threading.get_ident() != self._thread or self._finished:
+            return
+        self.differentiates_twice |= create_graph
+        ends = None if wanted is None else {node_of(e) for e in wanted}
+        running = nodes_behind(map(node_of, roots))
+        for note in list(self.notes.tensors.values()):
+            if note.requires_grad and accumulate:
+                self.notes.grad_of(note)
+            if note.edge is None or (node := node_of(note.edge)) not in running:
+                continue
+            if ends is None or not ends.isdisjoint(nodes_behind([node]) - {node}):
+                self.notes.fail("it runs backward through the graph of an argument")
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
         """Listen to launches, checks, new tensors and reads of numbers."""
         pairs: list[tuple[list[Any], Any]] = [
             (observers, self), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
-            (read_observers, self._on_read),
+            (read_observers, self._on_read), (run_observers, self._on_backward),
         ]  # fmt: skip
         for those, observer in pairs:
             those.append(observer)
@@ -117,15 +142,18 @@ class Recording:
 
     def finish(self) -> None:
         """Find out what the run has left behind; a reason is noted if a program can't leave the same."""
-        notes = self.notes
+        notes, self._finished = self.notes, True
         self.results, self.result_structure = flatten(self.result)
         if any(map(is_live, self.results)):
             self.result = unflatten([plain(r) for r in self.results], self.result_structure)
         if notes.reason is not None:
             return
+        if _modes() != self._modes:
+            notes.fail("it leaves another grad mode, default dtype or number of threads")
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(owner_of(note.data)), None)
+        self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
         counters: dict[int, int] = {}
@@ -135,6 +163,41 @@ class Recording:
             if any(isinstance(a, (LazyArray, DeviceArray)) for a in args):
                 notes.fail(f"the kernel {kernel.name} takes lazy arrays or those of another device")
 
+    def nodes_of(self, result: Tensor) -> set[Node]:
+        """The nodes of a result's graph, nothing behind those of arguments."""
+        return nodes_behind([node_of(result._edge)], self._arguments_nodes())
+
+    def _arguments_nodes(self) -> set[Node]:
+        return {node_of(n.edge) for n in self.notes.tensors.values() if n.edge is not None}
+
+    def own_nodes(self, result: Tensor) -> set[Node]:
+        """The nodes of a result's graph that the run has made, leaves' nodes included."""
+        return self.nodes_of(result) - self._arguments_nodes()
+
+    def is_freed(self, result: Tensor) -> bool:
+        """Whether something of a result's graph has been freed, so that backward can't run through it any more."""
+        return any(node.saved is None for node in self.own_nodes(result))
+
+    def is_behind(self, tensor: Tensor, result: Tensor) -> bool:
+        """Whether backward through a result whose graph has not been freed comes by another tensor."""
+        if tensor is result or not tensor._requires_grad or result._edge is None or self.is_freed(result):
+            return False
+        edge: Any = edge_of(tensor)
+        return node_of(edge) in self.nodes_of(result) - {node_of(result._edge)}
+
+    def _check_containers(self, tree: Any, seen: set[int]) -> None:
+        """Each run makes new containers for its result: those that may be changed have to be so, and be there once."""
+        if not isinstance(tree, (list, dict, tuple, deque)):
+            return
+        if not isinstance(tree, tuple):
+            if id(tree) in seen:
+                self.notes.fail(f"it returns one {type(tree).__name__} twice")
+            elif self.notes.is_known(tree):
+                self.notes.fail(f"it returns a {type(tree).__name__} from outside")
+            seen.add(id(tree))
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            self._check_containers(item, seen)
+
     def _check_result(self, leaf: Any) -> None:
         notes = self.notes
         if not isinstance(leaf, Tensor):
@@ -143,6 +206,8 @@ class Recording:
         elif id(leaf) not in notes.tensors:
             if type(leaf._data) is not np.ndarray:
                 notes.fail("it returns a lazy tensor or one of another device")
+            elif leaf._grad is not None or leaf._leaf_hooks is not None:
+                notes.fail("it returns a new tensor with a gradient or hooks of its own")
 
     def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
         notes, tensor = self.notes, note.tensor
@@ -163,18 +228,20 @@ class Recording:
             self.changes.append(Change(tensor, writes, new, grad))
 
 
-def is_freed(tensor: Tensor) -> bool:
-    """Whether something behind a tensor has been freed, so that backward can't run through it any more."""
-    seen, stack = set(), [node_of(tensor._edge)]
+def _modes() -> tuple[Any, ...]:
+    """What a function can switch for those who come after it."""
+    return state.enabled, state.inference, get_default_dtype(), get_num_threads()
+
+
+def nodes_behind(first: Iterable[Node], ends: Collection[Node] = ()) -> set[Node]:
+    """These nodes and all that backward from them comes by, nothing behind ``ends``."""
+    seen, stack = set[Node](), list(first)
     while stack:
         node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.saved is None:
-            return True
-        stack += [node_of(e) for e in node.edges if e is not None]
-    return False
+        if node not in seen:
+            seen.add(node)
+            stack += [node_of(e) for e in node.edges if e is not None and node not in ends]
+    return seen
 
 
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording:

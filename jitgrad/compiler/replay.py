@@ -23,7 +23,7 @@ from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
-from jitgrad.compiler.recording import Change, Recording, is_freed
+from jitgrad.compiler.recording import Change, Recording
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
@@ -159,10 +159,8 @@ class _Text:
         replay = self.scope["replay"]
         replay.text, replay.program = text, program
         behind = None if self.backward is None else len(self.backward.launches)
-        temporaries = self.temporaries
-        summary = summary_of(
-            self.recording, list(self.stretches), behind, temporaries.recorded, temporaries.nbytes
-        )  # fmt: skip
+        memory = self.temporaries.recorded, self.temporaries.nbytes
+        summary = summary_of(self.recording, list(self.stretches), behind, *memory)
         replay.summary = lambda: summary._replace(times=program.times())
         return replay
 
@@ -363,7 +361,7 @@ class _Text:
         if id(tensor) not in made:
             made[id(tensor)], fresh = f"t{len(made)}", self.fresh_of(tensor)
             new_tensor(made[id(tensor)], tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
-            if tensor._edge is not None and (self.backward is None or is_freed(tensor)):
+            if tensor._edge is not None and (self.backward is None or self.recording.is_freed(tensor)):
                 lines.append(f"{made[id(tensor)]}._edge = {self.name(tensor._edge)}")
         return made[id(tensor)]
 
@@ -381,7 +379,8 @@ class _Text:
         )  # fmt: skip
         count = len(backward.results)
         lines = [
-            "node = new(Node)", "node.replay = backward", f"node.arrays = ({''.join(c + ', ' for c in carried)})",
+            f"node = new(Node); node.replay, node.once = backward, {backward.once}",
+            f"node.arrays = ({''.join(c + ', ' for c in carried)})",
             f"node.saved = ({''.join(w + ', ' for w in watched)})",
             "node.versions = tuple([t._counter[0] for t in node.saved])",
             f"node.edges = ({''.join(e + ', ' for e in edges)})",

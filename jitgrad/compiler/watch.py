@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.builtin_calls import BuiltinCalls
-from jitgrad.compiler.instrument import WATCH, NotRewritable, outer_names, rewritten
+from jitgrad.compiler.definitions import NotRewritable
+from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
 from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.trust import PURE, is_ours, is_watched, module_of, static_attribute, title
 from jitgrad.core.device import device
@@ -69,14 +70,14 @@ class Watch(BuiltinCalls):
             return function
         reads, writes = outer_names(code)
         notes, name = self.notes, function.__qualname__
-        if writes:
-            notes.fail(f"{name} assigns to {writes[0]}, a variable outside of it")
+        for outer, line in writes.items():
+            notes.fail(f"{name} assigns to {outer}, a variable outside of it", (code, line))
             return function
         module = module_of(function)
         try:
             made = rewritten(function, self.of_optimizers if module.startswith("jitgrad.optim.") else self)
         except NotRewritable as error:
-            notes.fail(f"{name} can't be followed: {error}")
+            notes.fail(f"{name} can't be followed: {error}", (code, error.line))
             return function
         self._note_surroundings(function, reads, module.startswith("jitgrad."))
         return made
@@ -203,7 +204,6 @@ class Watch(BuiltinCalls):
             kwargs = {k: self.given(v) for k, v in kwargs.items()}
         if isinstance(function, types.FunctionType):
             function = self._with_watched_cells(function)
-        notes.before_primitive(function)
         result = function(*args, **kwargs)
         if isinstance(function, types.FunctionType) and module_of(function) == _FROM_DATA:
             notes.host_made.add(id(owner_of(result._data)))

@@ -223,8 +223,12 @@ class Node:
 
     def release(self) -> None:
         """Free the saved tensors; a second backward through the node then raises. Without any it may run again."""
-        if self.saved:
+        if self.frees():
             self.saved = None
+
+    def frees(self) -> bool:
+        """Whether ``release`` makes a second backward raise."""
+        return bool(self.saved)
 
     def unpack(self) -> tuple[Any, ...]:
         """The saved tensors; RuntimeError if they are freed, or one was written to since it was saved."""

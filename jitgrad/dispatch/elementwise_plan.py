@@ -174,10 +174,10 @@ class ElementwiseNode(Node):
         """The gradients of the operands, all computed by one launch."""
         return self.backward_plan.vjp(self, g)
 
-    def release(self) -> None:
-        """Free what was saved. PyTorch saves the number of a product as a tensor, so a second backward raises, too."""
-        if self.saved or (self.backward_plan.scalar_names and self.backward_plan.forward.op.grad_name in _WRAPPING):
-            self.saved = None
+    def frees(self) -> bool:
+        """Whether a second backward raises. PyTorch saves the number of a product as a tensor, so it does, too."""
+        plan = self.backward_plan
+        return bool(self.saved or (plan.scalar_names and plan.forward.op.grad_name in _WRAPPING))
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""

@@ -13,7 +13,10 @@ from jitgrad.core.saved_tensors import thread as saving
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.task import Task, observers
 
-__all__ = ["Task", "current_task", "observers", "queue_callback", "run"]
+__all__ = ["Task", "current_task", "observers", "queue_callback", "run", "run_observers"]
+
+# Called with (roots, create_graph, wanted, accumulate) of each run before it begins.
+run_observers: list[Callable[[Sequence[Edge], bool, Sequence[Edge] | None, bool], None]] = []
 
 
 class _Thread(threading.local):
@@ -40,6 +43,8 @@ def run(
     add into no gradient in place; needed where ``gradients`` are wrapped tensors. ``ends``: take wanted gradients as
     they arrive, before hooks of their tensors, and run nothing behind them.
     """
+    for observer in tuple(run_observers):
+        observer(roots, create_graph, wanted, accumulate)
     task = Task(keep_graph, create_graph, wanted, accumulate, rules, ends)
     if _thread.depth < _DEPTH:
         _run_here(task, roots, gradients)

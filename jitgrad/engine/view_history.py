@@ -161,6 +161,10 @@ class CopySlices(Node):
         self.writer.release()
         self.saved = None
 
+    def frees(self) -> bool:
+        """True."""
+        return True
+
 
 # -- after a write ------------------------------------------------------------------------------------
 

@@ -47,3 +47,18 @@ def same(found, expected, k):
         assert (f.shape, f.dtype, f.requires_grad, f._version) == (e.shape, e.dtype, e.requires_grad, e._version), k
         assert (f.grad_fn is None) == (e.grad_fn is None) and f.stride() == e.stride(), k
         np.testing.assert_allclose(f.numpy(force=True), e.numpy(force=True), rtol=1e-5, atol=1e-6, err_msg=f"call {k}")
+
+
+def parts(compiled):
+    """The parts of a function that have recordings, with their lines."""
+    if compiled._parts is None:
+        return []
+    found = []
+    for part in compiled._parts.parts:
+        found += [part] if part._variants else parts(part)
+    return found
+
+
+def launches(compiled):
+    """The numbers of launches that the parts' programs were made of, in the order of the parts."""
+    return [part.explain().recordings[0].recorded for part in parts(compiled)]

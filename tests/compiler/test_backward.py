@@ -156,6 +156,22 @@ def test_backward_reads_what_forward_wrote_into_given_numbers():
         torch.testing.assert_close(found, torch.tensor([1.0, 2.0]) + x)
 
 
+def test_backward_reads_what_forward_wrote_outside():
+    def make():
+        weight = normal(3).requires_grad_()
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+
+        def step(x):
+            (weight * x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return weight * weight
+
+        return step, lambda k: (normal(3, seed=k),), lambda: [weight]
+
+    check(make)
+
+
 @pytest.mark.parametrize("values", [(1.0, 2.0, 3.0), (1.0, 0.0, 3.0), (0.0, 0.0, 3.0)])
 def test_backward_that_decides_by_numbers(values):
     function = torch.compile(lambda x: x.prod())

@@ -11,6 +11,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import nn
+from jitgrad.utils._pytree import tree_leaves
+from tests.compiler import programs
 from tests.compiler.alike import same
 
 F = nn.functional
@@ -200,6 +202,53 @@ def test_gradients_asked_for_outside(seed):
         for e, f in zip(*found, strict=True):
             assert (e is None) == (f is None) and (e is None or (e.stride(), e.dtype) == (f.stride(), f.dtype))
             np.testing.assert_allclose(_array(f), _array(e), rtol=1e-4, atol=1e-5, err_msg=f"call {k}")
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_programs_that_read(seed, capsys):
+    ops = {op.__name__: op for op in OPS}
+    step, arguments, state, text = programs.program(seed, ops, OPTIMIZERS)
+    other, other_arguments, other_state, _ = programs.program(seed, ops, OPTIMIZERS)
+    compiled = torch.compile(other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(6):
+            expected = _outcome(step, arguments(k), k, state, capsys)
+            found = _outcome(compiled, other_arguments(k), k, other_state, capsys)
+            assert len(found) == len(expected), text
+            for f, e in zip(found, expected, strict=True):
+                _same_leaf(f, e, f"call {k}\n{text}")
+            if isinstance(expected[0], type):
+                return
+
+
+def _outcome(step, given, k, state, capsys):
+    """What a call leaves: its error or results, what it prints, state, random numbers, gradients asked for later."""
+    torch.manual_seed(k)
+    try:
+        results = step(*given)
+    except Exception as error:
+        return [type(error), capsys.readouterr().out, *tree_leaves(state())]
+    left = [*tree_leaves(results), capsys.readouterr().out, *tree_leaves(state()), given[0], torch.rand(2)]
+    graphs = [r for r in tree_leaves(results) if r.requires_grad and r.grad_fn is not None]
+    if graphs:
+        weights = state()[:2]
+        try:
+            found = torch.autograd.grad(sum(g.sum() for g in graphs), weights, allow_unused=True)
+            left += [g if g is None else g.clone() for g in found]  # the engine may have summed in place
+        except RuntimeError as error:  # freed, or written to since
+            left.append(type(error))
+    return left
+
+
+def _same_leaf(found, expected, title):
+    if not isinstance(expected, torch.Tensor):
+        close = isinstance(expected, float) and isinstance(found, float)
+        assert (np.isclose(found, expected, 1e-6, 1e-8, equal_nan=True) if close else found == expected), title
+        return
+    facts = [(t.shape, t.dtype, t.requires_grad, t._version, t.stride(), t.grad_fn is None) for t in (found, expected)]
+    assert facts[0] == facts[1], title
+    np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), 1e-6, 1e-8, err_msg=title)
 
 
 def _array(tensor):
