@@ -120,10 +120,11 @@ def check(case: Case, wanted: list[str], seed: int, compiled: bool = False) -> N
         seeds = {o: seed_of(case, rng, o, values[o]) for o in adjoint.seeds}
         found = run(text, "gradient", case.fresh(), list(seeds.values()), compiled)
         split = run_split(adjoint, case, list(seeds.values()))
-        stretched = found
-        if seed % 3 == 0:
-            stretches = gradient_function(adjoint_of(case.program, wanted, states=2)).text("gradient")
-            stretched = run(stretches, "gradient", case.fresh(), list(seeds.values()))
+        again = [found, found]
+        if seed % 3 == 0:  # in stretches, and from a few states
+            texts = [gradient_function(adjoint_of(case.program, wanted, states=s)).text("gradient")
+                     for s in (0, 1 + seed % 4)]  # fmt: skip
+            again = [run(t, "gradient", case.fresh(), list(seeds.values())) for t in texts]
     count = len(expected)
     loose = 2e-3 if case.single else 1e-9
     for e, f in zip(expected, found[:count]):
@@ -131,7 +132,8 @@ def check(case: Case, wanted: list[str], seed: int, compiled: bool = False) -> N
         np.testing.assert_allclose(f, e, rtol=loose, atol=loose, err_msg=f"value\n{text}")
     # Outputs that do not depend on what is wanted have no seed: their derivatives must be zero.
     slope = sum(np.sum(slope_of(t) * seeds.get(o, 1.0)) for o, t in zip(case.program.outputs, moved) if is_float(t))
-    forms = {"one function": found[count:], "split": split[0], "split, again": split[1], "stretches": stretched[count:]}
+    forms = {"one function": found[count:], "split": split[0], "split, again": split[1]}
+    forms |= {"stretches": again[0][count:], "few states": again[1][count:]}
     for form, gradients in forms.items():
         assert len(gradients) == len(wanted)
         for p, g in zip(wanted, gradients):
