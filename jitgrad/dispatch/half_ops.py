@@ -104,8 +104,8 @@ def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
 def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
 
-    def compute(*args: Any) -> Any:
-        args = _with_value(op, args)
+    def compute(*given: Any) -> Any:
+        args = _with_value(op, given)
         found = result_dtype(args)
         out = call(*[widened(a, False) for a in args])
         out = out if found is None or not found.is_half else _as(out, found, False)
