@@ -97,9 +97,10 @@ def _planned_range(
     chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
     if chosen.category == 0:
         raise not_implemented_for("arange_cpu", chosen)
+    whole = [convert_number(v, chosen) for v in (start, end, step)] if chosen.name == "int64" else None
     length = _arange_length(start, end, step)
-    if chosen.name == "int64":  # counted in int64, as PyTorch does: bounds and step lose their fractions first
-        length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
+    if whole:  # counted in int64, as PyTorch does: bounds and step lose their fractions first
+        length = _arange_length(*whole)
     cast = int if chosen.category == 1 else float
     return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
 

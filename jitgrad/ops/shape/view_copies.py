@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.out_argument import takes_out
@@ -53,6 +54,8 @@ def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def alias(input: Tensor) -> Tensor:
     """The tensor as it is."""
+    if not isinstance(input, Tensor):
+        raise must_be_tensor("alias_copy", "input", 1, input)
     return input
 
 
