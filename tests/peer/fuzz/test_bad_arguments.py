@@ -25,8 +25,12 @@ SPOILT = [
     torch.tensor(1), torch.tensor(0.5), torch.tensor([1, 0]), torch.tensor([True, False]), torch.ones(0),
     torch.ones(5, 7), torch.ones(2, 3, dtype=torch.complex64), [torch.ones(2), torch.ones(2)],
 ]  # fmt: skip
-# After them a tensor of torch's may reach beyond its memory, and whoever reads it next crashes.
-UNSAFE = {"as_strided", "as_strided_copy", "as_strided_scatter", "resize_", "resize_as_", "set_"}
+# After them a tensor of torch's may reach beyond its memory, and whoever reads it next crashes; or torch itself has
+# written beyond statistics of a wrong size.
+UNSAFE = {
+    "as_strided", "as_strided_copy", "as_strided_scatter", "resize_", "resize_as_", "set_", "native_batch_norm",
+    "_native_batch_norm_legit", "_batch_norm_with_update",
+}  # fmt: skip
 ACCEPTED = {  # what jitgrad takes in a tensor's place
     "resolve_conj", "resolve_neg", "nn.functional.kl_div",
 }  # fmt: skip
