@@ -237,11 +237,14 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
     return numbered
 
 
-def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
-    """TypeError, in PyTorch's words, for operands that an inplace method cannot take.
+def _check_operands(name: str, op: type[Elementwise], target: Any, operands: tuple[Any, ...]) -> None:
+    """TypeError, in PyTorch's words, for what an inplace method cannot take.
 
-    Called after the op has failed on them.
+    Called after the op has failed on it.
     """
+    if not isinstance(target, Tensor):
+        kind = type(target).__name__
+        raise TypeError(f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' object")
     most = len(op.inputs) + len(op.scalars) - 1
     if len(operands) > most:
         takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
@@ -260,11 +263,11 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     get = plans.get
 
     def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
-        layout = self._layout
         try:
+            layout = self._layout
             result = operation(self, *operands, **named, inplace=True)
         except (TypeError, AttributeError):
-            _check_operands(name, operation.op, operands)
+            _check_operands(name, operation.op, self, operands)
             raise
         if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
             other = operands[0]
@@ -279,7 +282,10 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
             check_capture(self, operation.op.name)
         if named or len(operands) != 1:
             return general(self, *operands, **named)
-        other, base, counter = operands[0], self._base, self._counter
+        try:
+            other, base, counter = operands[0], self._base, self._counter
+        except AttributeError:  # no tensor, which the other path says
+            return general(self, *operands)
         if counter is UNWRITTEN:  # count_write, written out; and now only views of this memory have the same counter
             counter = self._counter = [0]
         viewed = base is not None and (self._view_kind or base._requires_grad)
