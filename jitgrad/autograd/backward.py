@@ -32,12 +32,14 @@ def _as_list(value: Any) -> list[Any]:
 
 def _inputs(value: Any, name: str) -> list[Any]:
     """The tensors or edges of the argument ``inputs``, as a list; of a dictionary its values."""
-    if isinstance(value, Mapping) and type(value) is not dict:
+    kind = type(value)
+    # Asking for an abstract class takes longer than all else here, so not of what mostly is given.
+    if kind is not tuple and kind is not list and kind is not dict and isinstance(value, Mapping):
         raise TypeError(
-            f"`inputs` argument to `{name}()` must be a dict, not {type(value).__name__}. Other Mapping types are not "
+            f"`inputs` argument to `{name}()` must be a dict, not {kind.__name__}. Other Mapping types are not "
             "supported."
         )
-    found = _as_list(value.values() if type(value) is dict else value)
+    found = _as_list(value.values() if kind is dict else value)
     if not found:
         raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
     return found
@@ -85,6 +87,8 @@ def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) ->
         return ones_like(out)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if gradient._layout is out._layout:
+        return gradient
     if gradient.shape != out.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a "

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.core.layout import forget_plans
 
-__all__ = ["device", "get_default_device", "move", "register_device", "resolve", "set_default_device"]
+__all__ = ["device", "device_of", "get_default_device", "move", "register_device", "resolve", "set_default_device"]
 
 _TYPES = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
@@ -127,6 +127,12 @@ def set_default_device(device: Any) -> None:
 def get_default_device() -> device:
     """The device of tensors that are given none: the CPU unless ``set_default_device`` changed it."""
     return device(str(_default[0]))
+
+
+@functools.cache
+def device_of(opened: Any) -> device:
+    """The device that a layout's ``device`` stands for; the same object each time, for it is asked for often."""
+    return device(str(opened))
 
 
 def resolve(value: Any) -> Any:

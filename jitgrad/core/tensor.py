@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from jitgrad.core.device import device_of
 from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_requires_grad, is_inference, version
@@ -81,9 +82,7 @@ class Tensor:
     @property
     def device(self) -> Any:
         """The device that holds the values."""
-        from jitgrad.core.device import device
-
-        return device(str(self._layout.device))
+        return device_of(self._layout.device)
 
     @property
     def ndim(self) -> int:

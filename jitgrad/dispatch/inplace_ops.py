@@ -7,6 +7,7 @@
         def grad_source(g, dim, index): ...
 
 One declaration gives both forms and the node of both. Rules must not name ``x``, whose values are overwritten.
+The form that copies writes into a copy; an op that can do better than that gives it a ``plan``.
 """
 
 from __future__ import annotations
@@ -56,21 +57,27 @@ class InplaceOp(Structured, abstract=True):
         if write is None:
             raise refuse(cls, "an op that writes needs a write", "define write(x, ...), whose kernels write into x")
 
-        copied = _COPIES[cls.copy_strides]
-
-        def forward(x: Tensor, *args: Any) -> Tensor:
-            out = copied(x)
-            write(out, *args)
-            return out
-
-        vars(forward)["__wrapped__"] = write  # ``parameters_of`` takes the parameters from there
-        cls.forward, cls.write = forward, staticmethod(write)
+        cls.write = staticmethod(write)
+        if cls.plan is None:
+            cls.forward = _on_copy(write, _COPIES[cls.copy_strides])
         super().__init_subclass__(public=public, **kwargs)
         inplace = _writer(cls)
         cls.inplace = staticmethod(inplace)
         register(inplace, cls, in_place=True, own=True)
         if public and public != "function":
             method(cls.inplace, f"{cls.name}_")
+
+
+def _on_copy(write: Callable[..., None], copied: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """``forward`` of an op that writes: it writes into a copy."""
+
+    def forward(x: Tensor, *args: Any) -> Tensor:
+        out = copied(x)
+        write(out, *args)
+        return out
+
+    vars(forward)["__wrapped__"] = write  # ``parameters_of`` takes the parameters from there
+    return forward
 
 
 def _without_gaps(x: Tensor) -> Tensor:

@@ -73,9 +73,10 @@ class Number(NamedTuple):
 class Launches(NamedTuple):
     """What to launch and what to return.
 
-    launches: (kernel, *arguments), one after the other; an argument is a Read, Written or Number, anything else is a
-    constant. layouts: those of the new arrays, uninitialised. returned: so many of these, the first, become the
-    results; the others are working memory. results: makes the result of several tensors, by default their tuple.
+    launches: (kernel, *arguments), one after the other, none where there is no element; an argument is a Read, Written
+    or Number, anything else is a constant. layouts: those of the new arrays, uninitialised. returned: so many of these,
+    the first, become the results; the others are working memory. results: makes the result of several tensors, by
+    default their tuple.
     """
 
     launches: Sequence[tuple[Any, ...]]
@@ -271,8 +272,9 @@ def _maker(
             f"        data{k} = {f'empty(shape{k}, dtype{k})' if row_major else f'fresh{k}()'}"
             for k, row_major in enumerate(plain)
         ),
-        observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern)),
-        plain="".join(f"\n                call{k}({', '.join(p)})" for k, p in enumerate(pattern)),
+        observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
+        or " pass",
+        plain="".join(f"\n                call{k}({', '.join(p)})" for k, p in enumerate(pattern)) or " pass",
         wrap="\n".join(_WRAP.format(k=k) for k in range(count)),
         result=together if bare else f"results({together})",
     )

@@ -209,15 +209,22 @@ class Task:
         leaves: dict[Node, int] = {}
         # backward(inputs=...) accumulates into non-leaves by their retained gradients, which are stored when the node
         # runs; grad() takes a wanted gradient before the node would run.
-        needed = {n for n in nodes if n in wanted} if self.accumulate else set()
-        for node in reversed([n for n in nodes if n not in self.ends]):
-            if any(e is not None and ((n := node_of(e)) in wanted or n in needed) for e in node.edges):
-                needed.add(node)
-        for edge in (*roots, *(e for n in needed for e in n.edges)):
-            if type(edge) is AccumulateGrad and edge in wanted:
-                leaves[edge] = leaves.get(edge, 0) + 1
-        self.needed, self.active, self.leaves = needed, needed | wanted, leaves
-        return [n for n in nodes if n in needed or n in wanted]
+        needed = wanted.intersection(nodes) if self.accumulate else set()
+        active, ends = wanted | needed, self.ends
+        for node in reversed(nodes):
+            if node in ends:
+                continue
+            for edge in node.edges:
+                if edge is not None and (edge[0] if isinstance(edge, tuple) else edge) in active:
+                    needed.add(node)
+                    active.add(node)
+                    break
+        for edges in (roots, *[n.edges for n in needed]):
+            for edge in edges:
+                if type(edge) is AccumulateGrad and edge in wanted:
+                    leaves[edge] = leaves.get(edge, 0) + 1
+        self.needed, self.active, self.leaves = needed, active, leaves
+        return [n for n in nodes if n in active]
 
     def step(self, node: Node) -> None:
         """Run one op node with hooks, retained and wanted gradients, and observers."""

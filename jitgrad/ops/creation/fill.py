@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.errors import must_be_tensor, type_name
-from jitgrad.core.layout import as_int, broadcast_shapes, intern, normalize_dim
-from jitgrad.core.storage import counter_of, empty_for
+from jitgrad.core.layout import Layout, as_int, broadcast_shapes, intern, normalize_dim
+from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, address, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
@@ -16,13 +17,13 @@ from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.creation.from_data import tensor
-from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous, warn_of_lost_imaginary
+from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, warn_of_lost_imaginary
 from jitgrad.ops.shape.expand import summed_to
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
@@ -54,12 +55,21 @@ class CopyFrom(Overwriting):
             raise RuntimeError(
                 f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-        if not (source._layout is x._layout and address(source) == address(x)):
+        if not _is_itself(source, x):
             check_memory(x._layout)
             copy_into(x._data, x._layout, source)
 
     def grad_source(g, source_layout):
         return cast_gradient(summed_to(g, source_layout.shape), source_layout.dtype)
+
+
+def _is_itself(source: Tensor, x: Tensor) -> bool:
+    """Whether two tensors are the same elements in the same places."""
+    if source is x:
+        return True
+    # Views of one memory share its version counter, so two counters are two memories: asking for addresses takes 2 us.
+    shared = source._layout is x._layout and source._counter is counter_of(x)
+    return shared and address(source) == address(x)
 
 
 # Written in C++ by hand, unlike PyTorch's other nodes, it is in another namespace than theirs.
@@ -169,23 +179,25 @@ def _clear(x: Tensor, diagonal: int, lower: bool, op: str) -> None:
     Where several elements have one place in memory, one that is to be zero decides: of repeated columns the last above
     the diagonal, of repeated rows the last below it.
     """
-    if x._layout.ndim < 2:
-        raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
+    _check_matrices(x._layout, op)
     stored, diagonal = stored_once(x), as_int(diagonal)
     rows, columns = (n - m for n, m in zip(x._layout.shape[-2:], stored._layout.shape[-2:], strict=True))
     diagonal += -columns if lower else rows
-    copy_into(stored._data, stored._layout, _triangle(stored, diagonal, lower))
+    cleared = (Tril if lower else Triu).forward(wrap(stored._data, stored._layout), diagonal)
+    copy_into(stored._data, stored._layout, cleared)
 
 
-def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
-    """A row-major copy of matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
-    layout = x._layout
-    out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    data = empty_for(out)
-    if layout.numel:
-        source = contiguous(wrap(x._data, layout))._data.reshape(-1, *layout.shape[-2:])
-        launch(kernels.triangle, source, data.reshape(source.shape), diagonal, lower)
-    return wrap(data, out)
+def _triangles(x: Layout, diagonal: Any, lower: bool, op: str) -> Launches:
+    """The plan of new row-major matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
+    _check_matrices(x, op)
+    out, shape = intern(x.numpy_dtype, x.shape, None, x.device), (prod(x.shape[:-2]), *x.shape[-2:])
+    launch = kernels.triangle, row_major("x", x, shape), Written(0, shape), as_int(diagonal), lower
+    return Launches([launch] if x.numel else [], [out])
+
+
+def _check_matrices(x: Layout, op: str) -> None:
+    if x.ndim < 2:
+        raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
 
 
 class Triangle(InplaceOp, abstract=True):
@@ -194,7 +206,6 @@ class Triangle(InplaceOp, abstract=True):
     linear = ("x",)
     batch = aligned
     allows_internal_overlap = True
-    copy_strides = "row-major"
 
 
 class Tril(Triangle, public=True):
@@ -205,6 +216,9 @@ class Tril(Triangle, public=True):
 
     def write(x, diagonal=0):
         _clear(x, diagonal, True, "tril")
+
+    def plan(x_layout, diagonal=0):
+        return _triangles(x_layout, diagonal, True, "tril")
 
     def grad_x(g, diagonal):
         return Tril.apply(g, diagonal)
@@ -218,6 +232,9 @@ class Triu(Triangle, public=True):
 
     def write(x, diagonal=0):
         _clear(x, diagonal, False, "triu")
+
+    def plan(x_layout, diagonal=0):
+        return _triangles(x_layout, diagonal, False, "triu")
 
     def grad_x(g, diagonal):
         return Triu.apply(g, diagonal)

@@ -42,7 +42,7 @@ from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 
-__all__ = ["IndexAdd", "IndexFillNumber", "IndexSelect", "RowsOp", "spread_rows", "write_rows"]
+__all__ = ["IndexAdd", "IndexFillNumber", "IndexSelect", "RowsOp", "selecting", "spread_rows", "write_rows"]
 
 
 def _vector_index(op: str, index: Tensor, x: Layout, dim: int) -> Tensor:
@@ -56,16 +56,18 @@ def _vector_index(op: str, index: Tensor, x: Layout, dim: int) -> Tensor:
     return checked_index(index, n, refuse).reshape(-1)
 
 
-def _checking(x: Layout, dim: int, index: Layout) -> Any:
-    """The plan of ``_vector_index`` for index_select, but for the shape of the result."""
-    check_index("index_select", index)
-    if not x.ndim and index.numel != 1:
-        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel} value(s)")
+def selecting(x: Layout, dim: int, index: Layout, shape: tuple[int, ...]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The plan of a new tensor of ``shape`` of the slices of ``x`` along ``dim`` that an index of any shape names."""
+    (outer, n, inner), m = blocks_around(x.shape, dim), index.numel
 
     def refuse(value: int) -> None:
         raise not_selectable(value, x, dim)
 
-    return checking(index, blocks_around(x.shape, dim)[1], refuse)
+    check = checking(index, n, refuse)
+    arrays = as_blocks("x", x, (outer, n, inner)), Read("index", (m,)), Written(0, (outer, m, inner))
+    known = {"x": x, "index": int64_of(index)}
+    take = compiled(Launches([(kernels.take_rows, *arrays)], [row_major(x, shape)]), known)
+    return lambda x, index: take(x, check(index))
 
 
 def _select_batched(call: BatchedCall) -> Any:
@@ -100,13 +102,11 @@ class IndexSelect(Structured, public=True):
 
     def plan(x_layout, dim, index_layout):
         shape, d = x_layout.shape, normalize_dim(dim, x_layout.ndim)
-        (outer, n, inner), m = blocks_around(shape, d), index_layout.numel
-        check = _checking(x_layout, d, index_layout)
-        out = row_major(x_layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
-        arrays = as_blocks("x", x_layout, (outer, n, inner)), Read("index", (m,)), Written(0, (outer, m, inner))
-        known = {"x": x_layout, "index": int64_of(index_layout)}
-        take = compiled(Launches([(kernels.take_rows, *arrays)], [out]), known)
-        return lambda x, index: take(x, check(index))
+        check_index("index_select", index_layout)
+        if not shape and index_layout.numel != 1:
+            count = index_layout.numel
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {count} value(s)")
+        return selecting(x_layout, d, index_layout, (*shape[:d], index_layout.numel, *shape[d + 1 :]) if shape else ())
 
     def grad_x(g, x_layout, dim, index):
         return IndexAdd.apply(zeros_of(x_layout), dim, index, g)

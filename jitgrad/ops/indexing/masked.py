@@ -16,6 +16,7 @@ from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import check_out, into_out
+from jitgrad.dispatch.planned import Launches, Number, Read, planned
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -77,6 +78,21 @@ class MaskedFill(InplaceOp, abstract=True):
         return MaskedFillNumber.apply(g, mask, 0)
 
 
+@planned("x", "mask", numbers=("number",))
+def _fill(x, mask, number):
+    """Set the elements of ``x`` where ``mask`` is true: by one launch where both are row-major, of the same shape."""
+    if x.shape == mask.shape and x.contiguous and mask.contiguous and not (x.dtype.is_half or x.dtype.is_complex):
+        flat = Read("mask", (x.numel,)), Read("x", (x.numel,))
+        return Launches([(kernels.fill_true, *flat, Number("number"))], [], 0)
+    return _fill_in_steps
+
+
+def _fill_in_steps(x: Tensor, mask: Tensor, number: Any) -> None:
+    x, mask = _fill_target(x, mask)
+    places = contiguous(mask)._data.reshape(-1)
+    through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
+
+
 class MaskedFillNumber(MaskedFill):
     """Set the elements where ``mask`` is true to a number."""
 
@@ -85,10 +101,8 @@ class MaskedFillNumber(MaskedFill):
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
     def write(x, mask, value):
-        x, mask = _fill_target(x, mask)
-        number = convert_number(value, x._layout.dtype)
-        places = contiguous(mask)._data.reshape(-1)
-        through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
+        _check_mask("masked_fill_", mask)
+        _fill(x, mask, convert_number(value, x._layout.dtype))
 
 
 def _fill_tensor_batched(call: BatchedCall) -> Any:
@@ -126,8 +140,9 @@ class MaskedFillTensor(MaskedFill):
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """A copy with the elements where ``mask`` is true set to ``value``; both broadcast."""
     _check_mask("masked_fill_", mask)
-    shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
-    x = input if shape == input._layout.shape else input.expand(shape)
+    x, shape = input, input._layout.shape
+    if mask._layout.shape != shape and (wider := tuple(broadcast_shapes(mask._layout.shape, shape))) != shape:
+        x = input.expand(wider)
     return (MaskedFillTensor if isinstance(value, Tensor) else MaskedFillNumber).apply(x, mask, value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -86,14 +85,8 @@ def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, sta
     launch(kernels.inverse_root, statistics.var, statistics.rstd, eps)
 
 
-def _per_channel(p: Tensor | None, x: Tensor, value: float) -> Any:
-    """A weight or bias as an array of one value a channel; ``value`` where there is none."""
-    channels = x._layout.shape[1]
-    return np.full(channels, value, x._layout.numpy_dtype) if p is None else values_of(p, (channels,))
-
-
-def _one_a_channel(name: str, p: Layout | None, x: Layout, value: float) -> Any:
-    """``_per_channel`` as a kernel's argument."""
+def _per_channel(name: str, p: Layout | None, x: Layout, value: float) -> Any:
+    """Tensor ``name`` as a kernel's argument of one value a channel; ``value`` where there is none."""
     channels = x.shape[1]
     return np.full(channels, value, x.numpy_dtype) if p is None else row_major(name, p, (channels,))
 
@@ -114,21 +107,34 @@ def _normalized(x, weight, bias, eps):
         ]
     else:
         measure = [(kernels.channel_moments, source, mean, var)]
-    parameters = _one_a_channel("weight", weight, x, 1), _one_a_channel("bias", bias, x, 0), Written(0, blocks)
+    parameters = _per_channel("weight", weight, x, 1), _per_channel("bias", bias, x, 0), Written(0, blocks)
     kernel = kernels.normalize_columns if columns else kernels.normalize_channels
     launches = [*measure, (kernels.inverse_root, var, rstd, Number("eps")), (kernel, source, mean, rstd, *parameters)]
     return Launches(launches, [intern(x.numpy_dtype, x.shape), channels, channels, channels], 4)
 
 
+@planned("x", "weight?", "bias?", "mean", "var", numbers=("eps",))
+def _normalized_by(x, weight, bias, mean, var, eps):
+    """(results, inverse standard deviations), unrecorded, by moments that are given."""
+    blocks, channels, rstd = _blocks(x), intern(x.numpy_dtype, x.shape[1:2]), Written(1)
+    parameters = _per_channel("weight", weight, x, 1), _per_channel("bias", bias, x, 0), Written(0, blocks)
+    kernel = kernels.normalize_columns if len(blocks) == 2 else kernels.normalize_channels
+    moments = [_per_channel(name, p, x, 0) for name, p in (("mean", mean), ("var", var))]
+    root = kernels.inverse_root, moments[1], rstd, Number("eps")
+    normalize = kernel, row_major("x", x, blocks), moments[0], rstd, *parameters
+    return Launches([root, normalize], [intern(x.numpy_dtype, x.shape), channels], 2)
+
+
 @planned("g", "x", "weight?", "mean", "rstd")
-def _gradients(g, x, weight, mean, rstd, wants):
-    """{input: gradient}, of results that were normalised by the moments of the batch."""
+def _gradients(g, x, weight, mean, rstd, wants, fixed):
+    """{input: gradient}; ``fixed``: the moments are constants, through which no gradient flows."""
     blocks, columns = _blocks(x), x.numel == x.shape[0] * x.shape[1]
     known = row_major("g", g, blocks), row_major("x", x, blocks), Read("mean"), Read("rstd")
     launches = [(kernels.channel_sums_columns if columns else kernels.channel_sums, *known, Written(0), Written(1))]
     layouts = [intern(x.numpy_dtype, x.shape[1:2])] * 2
     if "x" in wants:
-        factors = _one_a_channel("weight", weight, x, 1), Written(0), Written(1), Written(2, blocks)
+        through_moments = [_per_channel("", None, x, 0)] * 2 if fixed else [Written(0), Written(1)]
+        factors = _per_channel("weight", weight, x, 1), *through_moments, Written(2, blocks)
         kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient
         launches.append((kernel, *known, *factors, x.numel // blocks[1]))
         layouts = [*layouts, intern(x.numpy_dtype, x.shape)]
@@ -162,20 +168,18 @@ class NativeBatchNorm(Structured):
 
     def forward(x, weight, bias, mean=None, var=None, eps=1e-5, statistics=None):
         statistics = BatchStatistics() if statistics is None else statistics
-        layout = intern(x._layout.numpy_dtype, x._layout.shape)
-        if layout.numel and mean is None:
+        if not x._layout.numel:
+            layout = intern(x._layout.numpy_dtype, x._layout.shape)
+            return wrap(empty_for(layout), layout)
+        if mean is None or var is None:
             out, *measured = _normalized(x, weight, bias, eps)
             statistics.keep(*measured)
-            statistics.report()
-            return out
-        data, blocks = empty_for(layout), _blocks(x._layout)
-        if layout.numel:
-            _measure(x, mean, var, eps, statistics)
-            kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
-            parameters = _per_channel(weight, x, 1), _per_channel(bias, x, 0)
-            launch(kernel, values_of(x, blocks), statistics.mean, statistics.rstd, *parameters, data.reshape(blocks))
-            statistics.report()
-        return wrap(data, layout)
+        else:
+            out, rstd = _normalized_by(x, weight, bias, mean, var, eps)
+            statistics.mean, statistics.var = (values_of(p, rstd._layout.shape) for p in (mean, var))
+            statistics.rstd = rstd._data
+        statistics.report()
+        return out
 
     def grad_x(g, x, weight, mean, var, eps):
         normal, rstd = _normal(x, mean, var, eps)
@@ -201,26 +205,10 @@ def _backward(
     if statistics is None or not hasattr(statistics, "rstd"):
         statistics = BatchStatistics()
         _measure(x, mean, var, eps, statistics)
-    if mean is None:
-        per_channel = intern(x._layout.numpy_dtype, x._layout.shape[1:2])
-        measured = (wrap(array, per_channel) for array in (statistics.mean, statistics.rstd))
-        gradients: dict[str, Tensor] = _gradients(g, x, weight, *measured, wants)
-        return gradients
-    blocks, layout = _blocks(x._layout), intern(x._layout.numpy_dtype, x._layout.shape)
-    columns, channels = len(blocks) == 2, intern(layout.numpy_dtype, (blocks[1],))
-    known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
-    products, sums = (np.empty(blocks[1], layout.numpy_dtype) for _ in range(2))
-    launch(kernels.channel_sums_columns if columns else kernels.channel_sums, *known, products, sums)
-    found = {"weight": wrap(products, channels), "bias": wrap(sums, channels)}
-    if "x" in wants:
-        data = empty_for(layout)
-        # The moments are constants: no gradient flows through them.
-        products, sums = (_per_channel(None, x, 0) for _ in range(2))
-        kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient
-        factors = _per_channel(weight, x, 1)
-        launch(kernel, *known, factors, products, sums, data.reshape(blocks), layout.numel // blocks[1])
-        found["x"] = wrap(data, layout)
-    return found
+    per_channel = intern(x._layout.numpy_dtype, x._layout.shape[1:2])
+    measured = (wrap(array, per_channel) for array in (statistics.mean, statistics.rstd))
+    gradients: dict[str, Tensor] = _gradients(g, x, weight, *measured, wants, mean is not None)
+    return gradients
 
 
 # -- with running averages ----------------------------------------------------------------------------
@@ -275,10 +263,7 @@ def batch_norm(
             lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
         )
     _check(input, as_flag(training), **names)
-    if not isinstance(momentum, numbers.Real):
-        raise TypeError(
-            f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
-        )
+    momentum = float_argument("batch_norm", "momentum", 7, momentum)
     eps = float_argument("batch_norm", "eps", 8, eps)
     if grad_state.levels:
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)

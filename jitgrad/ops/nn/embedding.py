@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.core.errors import type_title
 from jitgrad.core.layout import Layout, intern, layout_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
@@ -14,24 +15,22 @@ from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.constants import filled_like
 from jitgrad.ops.creation.ranges import arange
-from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, spread_rows
+from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, selecting, spread_rows
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
-from jitgrad.ops.shape.view import UnsafeView
 from jitgrad.ops.sparse.rows import rows_at
 
 __all__ = ["Embedding", "one_hot"]
 
 
-def _row_numbers(weight: Tensor, indices: Tensor) -> Tensor:
+def _check(weight: Layout, indices: Layout) -> None:
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype.name not in ("int32", "int64"):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"{indices.type()} instead (while checking arguments for embedding)"
+            f"{type_title(indices)} instead (while checking arguments for embedding)"
         )
-    return indices.detach().reshape(-1)
 
 
 def _embedding_batched(call: BatchedCall) -> Any:
@@ -52,9 +51,9 @@ class Embedding(Structured, public="function"):
     )
     reference = lambda weight, indices, padding_idx=-1: weight[indices]
 
-    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-        rows = IndexSelect.forward(weight, 0, _row_numbers(weight, indices))
-        return UnsafeView.forward(rows, (*indices._layout.shape, weight.shape[1]))
+    def plan(weight_layout, indices_layout, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+        _check(weight_layout, indices_layout)
+        return selecting(weight_layout, 0, indices_layout, (*indices_layout.shape, weight_layout.shape[1]))
 
     def grad_weight(g, weight_layout, indices, padding_idx, scale_grad_by_freq, sparse):
         if sparse:

@@ -346,7 +346,9 @@ def beside_channels(x: Tensor) -> tuple[int, ...]:
     return tuple([d for d in range(x.ndim) if d != 1])
 
 
-def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
+@functools.lru_cache(CAPACITY)
+def _group_blocks(x: Layout, groups: int, weight: Layout | None, bias: Layout | None) -> Blocks:
+    """The rows of ``x`` that are normalised over ``groups`` of its channels; RuntimeError for what doesn't fit."""
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
     if groups <= 0:
@@ -357,14 +359,15 @@ def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | N
             f"{list(x.shape)} and num_groups={groups}"
         )
     for name, p in (("weight", weight), ("bias", bias)):
-        if p is not None and tuple(p.shape) != (x.shape[1],):
+        if p is not None and p.shape != (x.shape[1],):
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(p.shape)} and input of shape {list(x.shape)}"
             )
-    check_mixed(x._layout, *(p if p is None else p._layout for p in (weight, bias)))
+    check_mixed(x, weight, bias)
     if not x.dtype.is_floating_point:
         raise not_implemented_for("GroupNormKernelImpl", x.dtype)
+    return x.shape[0], groups, math.prod(x.shape[1:]) // groups
 
 
 def group_norm(
@@ -377,11 +380,10 @@ def group_norm(
     """
     if mixes(input, weight, bias):
         return in_float32(lambda x: group_norm(x, num_groups, weight, bias, eps), input)
-    _check_group(input, num_groups, weight, bias)
+    x, parameters = input._layout, (p if p is None else p._layout for p in (weight, bias))
+    blocks = _group_blocks(x, num_groups, *parameters)
     eps = float_argument("group_norm", "eps", 5, eps)
-    n, channels, *places = input._layout.shape
-    blocks = n, num_groups, channels * math.prod(places) // num_groups
-    return _row_norm(NativeGroupNorm, input, weight, bias, blocks, (channels, *[1] * len(places)), eps)
+    return _row_norm(NativeGroupNorm, input, weight, bias, blocks, (x.shape[1], *[1] * (x.ndim - 2)), eps)
 
 
 public(group_norm, method_too=False)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jitgrad.core.dtypes import dtype
+from jitgrad.core.dtypes import dtype, float64
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
@@ -31,8 +31,8 @@ from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [
-    "DropoutMask", "RandomFill", "bernoulli_into", "exponential_", "fill_by", "generator_for", "integer_bounds",
-    "normal_", "random_", "uniform_",
+    "DropoutMask", "Normal", "RandomFill", "Uniform", "bernoulli_into", "exponential_", "fill_by", "generator_for",
+    "integer_bounds", "normal_", "random_", "uniform_",
 ]  # fmt: skip
 
 
@@ -52,10 +52,12 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     """
     if grad_state.levels:
         check_fill()
-    memory, order = out._data, []
-    if not out._layout.contiguous:
-        order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
-        memory = memory.transpose(order)
+    if out._layout.contiguous:
+        with generator.lock:
+            launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
+        return
+    order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
+    memory = out._data.transpose(order)
     if memory.flags.c_contiguous:
         with generator.lock:
             launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
@@ -92,26 +94,32 @@ class Uniform(RandomFill):
     samples = _fills(-1.0, 2.0)
 
     def write(x, low, high, generator):
-        if x.dtype.category < 2:
-            raise not_implemented_for("check_uniform_bounds", x.dtype)
-        if low > high:
-            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-        limit = finfo(x.dtype).max
-        for title, bound in (("from", low), ("to", high)):
-            if not -limit <= bound <= limit:
-                raise RuntimeError(f"{title} is out of bounds for {cpp_type(x.dtype)}")
-        if high - low > limit:
-            raise RuntimeError(
-                f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(x.dtype)}>::max(), but found "
-                f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
-            )
+        dtype = x._layout.dtype
+        if not 0 == low < high == 1 or dtype.category < 2:
+            _check_uniform(dtype, low, high)
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
-        real = ViewAsReal.forward(x) if x.dtype.is_complex else x
-        kernel = kernels.uniform32 if real.dtype.compute.name == "float32" else kernels.uniform64
+        real = ViewAsReal.forward(x) if dtype.is_complex else x
+        kernel = kernels.uniform64 if real._layout.dtype is float64 else kernels.uniform32
         fill_by(kernel, real, generator, float(low), float(high))
-        if x.dtype.is_half:  # float32 was rounded: where that gave the end, which is excluded, is the start
+        if dtype.is_half:  # float32 was rounded: where that gave the end, which is excluded, is the start
             drawn = wrap(x._data, x._layout)
             copy_into(x._data, x._layout, table.where(table.ge(drawn, high), low, drawn))
+
+
+def _check_uniform(dtype: Any, low: float, high: float) -> None:
+    if dtype.category < 2:
+        raise not_implemented_for("check_uniform_bounds", dtype)
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    limit = finfo(dtype).max
+    for title, bound in (("from", low), ("to", high)):
+        if not -limit <= bound <= limit:
+            raise RuntimeError(f"{title} is out of bounds for {cpp_type(dtype)}")
+    if high - low > limit:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(dtype)}>::max(), but found "
+            f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+        )
 
 
 class Normal(RandomFill):
@@ -121,18 +129,19 @@ class Normal(RandomFill):
     samples = _fills(0.5, 2.0)
 
     def write(x, mean, std, generator):
+        dtype = x._layout.dtype
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-        if x.dtype.category < 2:
-            raise not_implemented_for("normal_kernel_cpu", x.dtype)
-        if x.dtype.is_complex:
+        if dtype.category < 2:
+            raise not_implemented_for("normal_kernel_cpu", dtype)
+        if dtype.is_complex:
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
             # The mean is that of both parts, as in PyTorch.
             fill_by(_normal_kernel(parts), parts, generator, float(mean), float(std) / math.sqrt(2))
             return
         rest = x._layout.numel % 16
-        if x.dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
+        if dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
             # Of these dtypes PyTorch fills whole blocks of 16, and then the last 16 elements again.
             memory = x._data.reshape(-1)
             with generator.lock:
@@ -146,7 +155,7 @@ def _normal_kernel(x: Tensor) -> Any:
     # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
     if x._layout.numel < 16 or not x._layout.contiguous:
         return kernels.normal_few
-    return kernels.normal32 if x.dtype.compute.name == "float32" else kernels.normal64
+    return kernels.normal64 if x._layout.dtype is float64 else kernels.normal32
 
 
 class DropoutMask(RandomFill):

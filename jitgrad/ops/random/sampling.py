@@ -32,7 +32,9 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
 from jitgrad.ops.random.random_fills import (
+    Normal,
     RandomFill,
+    Uniform,
     bernoulli_,
     bernoulli_into,
     exponential_,
@@ -41,7 +43,6 @@ from jitgrad.ops.random.random_fills import (
     integer_bounds,
     normal_,
     random_,
-    uniform_,
 )  # fmt: skip
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
@@ -67,9 +68,12 @@ def _made(x: Tensor) -> Tensor:
 
 
 def _sized(
-    name: str, fill: Callable[..., Tensor], doc: str
+    name: str, fill: type[RandomFill], parameters: tuple[float, ...], doc: str
 ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:  # fmt: skip
-    """Declare and return jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
+    """Declare and return jitgrad.NAME(*size) and jitgrad.NAME_like(x).
+
+    fill, parameters: the op that fills a new tensor, and its arguments before the generator.
+    """
 
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -80,14 +84,14 @@ def _sized(
         check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         source = generator_for(name, generator)
-        made = _made(fill(batch_for_draw(new(chosen, shape, device)), generator=source))
+        made = _made(fill.inplace(batch_for_draw(new(chosen, shape, device)), *parameters, source))
         return finished(name, made, requires_grad, out)
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
         made = _like(f"{name}_like", input, dtype, device, memory_format)
         source = generator_for(f"{name}_like", generator)
-        return finished(name, _made(fill(made, generator=source)), requires_grad)
+        return finished(name, _made(fill.inplace(made, *parameters, source)), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
@@ -96,8 +100,8 @@ def _sized(
     return create, like
 
 
-rand, rand_like = _sized("rand", uniform_, "A tensor of values uniform in [0, 1).")
-randn, randn_like = _sized("randn", normal_, "A tensor of standard normals.")
+rand, rand_like = _sized("rand", Uniform, (0.0, 1.0), "A tensor of values uniform in [0, 1).")
+randn, randn_like = _sized("randn", Normal, (0.0, 1.0), "A tensor of standard normals.")
 
 
 def _low_and_high(op: str, position: int, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:

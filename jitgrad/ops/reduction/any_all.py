@@ -11,7 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import as_flag, float_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
@@ -26,28 +26,34 @@ class Truth(Reduction):
     samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
     reference = lambda x, dim, keepdim, every: (np.all if every else np.any)(x, dim, keepdims=keepdim)
 
-    def forward(x, dim, keepdim, every):
+    def plan(x_layout, dim, keepdim, every):
         # Over no dims each element is its own result; other reductions take () for all dims.
-        none = isinstance(dim, (tuple, list)) and not dim
-        plan = ReductionPlan(x._layout, (), keepdim) if none else plan_reduction(x._layout, dim, keepdim)
+        plan = ReductionPlan(x_layout, (), keepdim) if dim == () else plan_reduction(x_layout, dim, keepdim)
         # PyTorch's bytes once were its bools: for them the result is a byte still.
-        kept = x._layout.numpy_dtype == np.uint8
-        dtype = np.dtype(np.uint8 if kept else np.bool_)
-        return plan.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
+        dtype = np.dtype(np.uint8 if x_layout.numpy_dtype == np.uint8 else np.bool_)
+        return plan.launches((kernels.any_rows, kernels.any_columns), dtype, every)
+
+
+def _truth(input: Tensor, dim: Any, keepdim: Any, every: bool) -> Tensor:
+    if dim is not None and type(dim) is not int:  # True would find the plan of 1
+        dim = dims_argument(dim)
+    if keepdim is not False and keepdim is not True:
+        keepdim = as_flag(keepdim)
+    return Truth.apply(input, dim, keepdim, every)
 
 
 @public
 @numpy_names
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
-    return Truth.apply(input, dim, keepdim, False)
+    return _truth(input, dim, keepdim, False)
 
 
 @public
 @numpy_names
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element over ``dim`` (all dims by default) is not zero; True where there is none."""
-    return Truth.apply(input, dim, keepdim, True)
+    return _truth(input, dim, keepdim, True)
 
 
 @public
@@ -107,4 +113,4 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if input._layout.shape != other._layout.shape:
         return False
     same: Any = unrecorded(input) == unrecorded(other)
-    return bool(all(same).item())
+    return bool(Truth.apply(same, None, False, True).item())

@@ -51,9 +51,9 @@ def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Te
 def plan_sums(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | None = None) -> Any:
     """The plan of the sums of a tensor over ``dim``."""
     plan = plan_reduction(x, dim, keepdim)
-    # Most sums: floating point, in their own dtype. All else has a dtype to be found first.
-    if dtype is None and x.dtype.category >= 2:
-        return plan.launches(SUMS, x.numpy_dtype)
+    # Most sums: floating point in their own dtype, integers in int64. All else has a dtype to be found first.
+    if dtype is None:
+        return plan.launches(SUMS, x.numpy_dtype if x.dtype.category >= 2 else dtypes.int64.numpy)
     return lambda x, *_: sum_values(x, plan, dtype)
 
 
