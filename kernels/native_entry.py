@@ -2,8 +2,8 @@
 
 The words: the kernel's address, a word for its error (0: none), then its arguments, each the fields of Numba's struct
 in turn, an array's owners, size, itemsize, address, shape and strides. So a table of such pairs (entry, words) can be
-run by compiled code, on any thread, without Python. An entry takes 6 ms to make and serves all kernels whose arguments
-have the same machine types; of arrays the number of dims decides, not the dtype.
+run by compiled code, on any thread, without Python. An entry takes 6 ms to make, 1 ms from disk, and serves all kernels
+whose arguments have the same machine types; of arrays the number of dims decides, not the dtype.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -67,9 +68,15 @@ def _entry(kinds: tuple[str, ...]) -> int:
         builder.store(builder.select(fine, WORD(0), why), place(1))
         builder.ret_void()
 
-    library = new_library("entry", build)
+    library = new_library("entry", build, f"{_text()}\n{kinds}")
     _kept.append(library)
     return library.get_pointer_to_function("entry")
+
+
+@functools.cache
+def _text() -> str:
+    """What decides, with the kinds of its arguments, what an entry is."""
+    return Path(__file__).read_text()
 
 
 _kept: list[Any] = []  # machine code lives as long as its library

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from jitgrad.kernels import compiler, machine_words
+from jitgrad.kernels import compiler, machine_words, native_entry
 from jitgrad.kernels.machine_words import compiled_words
 
 
@@ -71,3 +71,11 @@ def test_what_is_on_disk_is_not_translated(folder, monkeypatch):
     assert value("kept") == 41
     monkeypatch.setattr(machine_words, "_Function", lambda *given: pytest.fail("translated again"))
     assert value("kept") == 41
+
+
+def test_entries_on_disk_are_not_built(folder, monkeypatch):
+    # Building one takes a millisecond in the first call of a compiled step.
+    kinds = "word", "double", "i8"
+    assert native_entry._entry.__wrapped__(kinds)
+    monkeypatch.setattr(native_entry.ir, "IRBuilder", lambda block: pytest.fail("built again"))
+    assert native_entry._entry.__wrapped__(kinds)
