@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,8 @@ __all__ = ["BuiltinCalls"]
 
 # Functions that call a special method of their first argument.
 _SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed)
+# Functions that call their first argument; others call what they are given as ``key``.
+_CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
 
 
@@ -39,6 +42,7 @@ class BuiltinCalls(Accesses):
         if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
             if self.notes.repeatable(owner, function.__name__, args, kwargs):
                 return self.notes.host_call(function, args, kwargs)
+        args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in args])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}
         if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
@@ -52,6 +56,21 @@ class BuiltinCalls(Accesses):
             return self.notes.host_call(function, args, kwargs)
         self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
         return function(*args, **kwargs)
+
+    def _called_back(self, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments of a function of C that calls one of them, and may decide by what that returns."""
+        if type(function).__hash__ is None or function not in _CALLING:
+            return args, {k: self._settling(v) if k == "key" and v is not None else v for k, v in kwargs.items()}
+        return (self._settling(args[0]), *args[1:]) if args and args[0] is not None else args, kwargs
+
+    def _settling(self, function: Any) -> Any:
+        """The function, watched; what it returns is a number as it is now, which the next run compares, or refuses."""
+        jitgrad_watch = self  # a function with a variable of this name is one that is watched: WATCH
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return jitgrad_watch.given(jitgrad_watch.call(function, *args, **kwargs))
+
+        return call
 
     def _is_pure(self, function: Any, owner: Any, args: Any) -> bool:
         """Whether a function reads and changes nothing but new objects."""

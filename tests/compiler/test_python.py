@@ -285,3 +285,50 @@ def test_tensors_that_are_kept():
         return lambda x: x * table(x.shape[1]), lambda k: (matrix(k),), lambda: []
 
     check(make, recordings=None)
+
+
+def test_functions_that_c_calls_and_decides_by():
+    weights, shift = torch.tensor([1.0, -1.0]), [0.0]
+
+    class Size:
+        factor = 1.0
+
+        def __call__(self, t):
+            return t.shape[0] * self.factor
+
+    size = Size()
+    functions = [  # a line each, or they could not be told apart
+        lambda x: max(x, -x, key=_first) * 2,
+        lambda x: x * sum(map(_total, [x, x])),
+        lambda x: sorted([x, -x], key=_pair)[0] * 2,
+        lambda x: x * max([x, weights], key=size)[0],
+        lambda x: x * sum(map(size, [x, weights])),
+        lambda x: x * functools.reduce(functools.partial(_shifted, shift), [x], 1),
+        lambda x: x * len(list(filter(_total, [x, x * 0]))),
+        lambda x: x * max([1, 2], key=None) * min(x.shape) * len(list(map(str, [1]))),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for function in functions:
+            compiled = torch.compile(function)
+            for k in range(6):
+                x = torch.tensor([1.0, 2, 3]) * (k if k < 3 else -1)
+                size.factor, shift[0] = (1.0, 0.0) if k < 3 else (-1.0, 2.0)
+                assert torch.equal(compiled(x), function(x))
+            assert compiled._variants or "item()" in str(compiled.explain())
+
+
+def _first(t):
+    return t[0].item()
+
+
+def _total(t):
+    return t.sum().item()
+
+
+def _pair(t):
+    return t[0].item(), 0
+
+
+def _shifted(shift, total, t):
+    return total + shift[0] * t.shape[0]
