@@ -8,8 +8,9 @@ of the temporaries of forward lies in one block of memory, which each call makes
 from __future__ import annotations
 
 import functools
+import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
-from jitgrad.core.node import Node, edge_of, node_of
+from jitgrad.core.node import FREED, Node, edge_of, node_of
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
@@ -44,16 +45,34 @@ class CompiledFunctionBackward(Node):
     """The node of a call of a compiled function.
 
     ``saved`` are tensors that backward reads, watched for writes; ``arrays`` the memory that it finds them in, and all
-    else that it needs of forward.
+    else that it needs of forward. ``freeing``: of the function's nodes, those that free what they saved when they have
+    run: which results each is behind, and which edges it leads to, as bits. ``freed``: those that have, as bits.
     """
 
     arrays: Any = ()
-    once = True  # whether one of the function's nodes frees what it saved
+    freeing: tuple[tuple[int, int], ...] = ()
+    freed = ran = 0
     owned = False  # a gradient may be the one that came in
     replay: Callable[..., Any]
 
     def vjp(self, *grads: Tensor | None) -> Any:
         """The gradients of the tensors from outside."""
+        return self._vjp(-1, *grads)
+
+    def vjp_toward(self, nodes: Container[Node], recorded: bool) -> Callable[..., Any]:
+        """``vjp``, by which only those of the function's nodes count as run that lead to ``nodes``."""
+        if recorded:
+            return self.vjp_recorded
+        return functools.partial(self._vjp, _bits(e is not None and node_of(e) in nodes for e in self.edges))
+
+    def _vjp(self, toward: int, *grads: Tensor | None) -> Any:
+        if toward == -1 and None not in grads:
+            self.ran = (1 << len(self.freeing)) - 1
+        else:
+            there = _bits(g is not None for g in grads)
+            self.ran = _bits(bool(behind & there and leads & toward) for behind, leads in self.freeing)
+        if self.ran & self.freed:
+            raise RuntimeError(FREED)
         self.unpack()
         return self.replay(self.arrays, grads)
 
@@ -62,13 +81,14 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved; where the function's nodes free nothing, backward may run again."""
-        if self.once:
+        """Free what was saved, once all nodes have run that do; where none does, backward may run again."""
+        self.freed |= self.ran
+        if self.freeing and self.freed == (1 << len(self.freeing)) - 1:
             self.saved, self.arrays = None, ()
 
     def frees(self) -> bool:
         """Whether one of the function's nodes does."""
-        return self.once
+        return bool(self.freeing)
 
 
 class Backward:
@@ -79,7 +99,7 @@ class Backward:
 
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
-        self.once = any(n.frees() for r in results for n in recording.own_nodes(r))
+        freeing = {n for r in results for n in recording.own_nodes(r) if n.frees()}
         reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
         given: list[tuple[TensorNote, Any]] = [
             (n, edge_of(n.tensor)) for n in recording.notes.tensors.values() if n.requires_grad
@@ -98,6 +118,8 @@ class Backward:
         del recording.launches[first:]
         behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
         self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
+        leads = _leads_to([node_of(r._edge) for r in results], edges)
+        self.freeing = tuple({(_bits(n in nodes for nodes in behind), leads[n]) for n in freeing})
         self._sort_out()
 
     def _sort_out(self) -> None:
@@ -198,6 +220,30 @@ def record_backward(recording: Recording) -> Backward | None:
     if any(f is not None and (f._edge is not None or type(f._data) is not np.ndarray) for f in made.found):
         raise NotReplayable("a gradient of its results is lazy, or part of a graph")
     return made
+
+
+def _bits(those: Iterable[bool]) -> int:
+    """Truth values as the bits of a number, the first one the lowest."""
+    return sum(1 << k for k, one in enumerate(those) if one)
+
+
+def _leads_to(first: Iterable[Node], edges: Sequence[Any]) -> dict[Node, int]:
+    """Of these nodes and those behind them, the edges at which gradients from each arrive, as bits."""
+    found = dict[Node, int]()
+    ends: dict[Node, int] = {}
+    for k, edge in enumerate(edges):
+        ends[node_of(edge)] = ends.get(node_of(edge), 0) | 1 << k
+    stack = list(first)
+    while stack:
+        node = stack[-1]
+        below = [node_of(e) for e in node.edges if e is not None] if node not in ends else []
+        waiting = [n for n in below if n not in found]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        found[node] = functools.reduce(operator.or_, [found[n] for n in below], ends.get(node, 0))
+    return found
 
 
 def _of_pattern(reaches: list[list[bool]], present: Sequence[bool]) -> list[bool]:

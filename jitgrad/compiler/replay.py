@@ -379,7 +379,7 @@ class _Text:
         )  # fmt: skip
         count = len(backward.results)
         lines = [
-            f"node = new(Node); node.replay, node.once = backward, {backward.once}",
+            f"node = new(Node); node.replay, node.freeing = backward, {self.name(backward.freeing)}",
             f"node.arrays = ({''.join(c + ', ' for c in carried)})",
             f"node.saved = ({''.join(w + ', ' for w in watched)})",
             "node.versions = tuple([t._counter[0] for t in node.saved])",

@@ -218,3 +218,17 @@ def test_hooks_registered_inside_run_once():
         (found,) = torch.autograd.grad(compiled(torch.ones(3)).sum(), weight)
         torch.testing.assert_close(found, torch.full((3,), 20.0))
         assert len(seen) == k + 1
+
+
+def test_what_a_run_does_not_come_by_is_not_freed():
+    w, v = normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+    compiled = torch.compile(lambda x: ((w * x).exp() * v, torch.sin(w)), fullgraph=True)
+    for k in range(4):
+        both, other = compiled(normal(3, seed=k))
+        (of_v,) = torch.autograd.grad(both.sum(), v)  # without exp's own graph, which is still there
+        torch.testing.assert_close(of_v, (w * normal(3, seed=k)).exp().detach())
+        with pytest.raises(RuntimeError, match="second time"):
+            torch.autograd.grad(both.sum(), [w, v])
+        torch.testing.assert_close(torch.autograd.grad(other.sum(), w)[0], w.detach().cos())
+        with pytest.raises(RuntimeError, match="second time"):
+            torch.autograd.grad(other.sum(), w)
