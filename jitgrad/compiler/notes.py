@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import jitgrad
 from jitgrad.compiler.numbers import plain, read_number, was_read
+from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
 
-__all__ = ["Action", "Guard", "Notes", "TensorNote", "is_scalar", "same"]
+__all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
 
+HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
@@ -52,7 +54,21 @@ class TensorNote:
         self.grad, self.requires_grad, self.edge = tensor._grad, tensor._requires_grad, tensor._edge
         self.counter, self.version = tensor._counter, tensor._counter[0]
         self.grad_read = self.grad_written = False
+        self.hooks = hooks_of(tensor)
         self.owner: Tensor | None = None  # of which this is ``.grad``
+
+
+def hooks_of(tensor: Tensor) -> int:
+    """How many hooks a tensor and its node have; a gradient that is retained counts as one."""
+    own = tensor._leaf_hooks
+    found = 0 if own is None else len(own.before) + len(own.after)
+    node = node_of(tensor._edge) if tensor._edge is not None else tensor._leaf_edge
+    if node is None and own is not None and own.node is not None:
+        node = own.node()
+    if node is not None and node.special:
+        found += sum(map(len, (node.tensor_hooks or {}).values()))
+        found += sum(len(those or ()) for those in (node.retained, node.pre_hooks, node.post_hooks))
+    return found
 
 
 def is_scalar(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.notes import Notes, TensorNote
+from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.watch import Watch
@@ -217,10 +217,13 @@ class Recording:
             notes.fail("it replaces the memory of a tensor from outside")
         elif tensor._edge is not note.edge or tensor._requires_grad is not note.requires_grad:
             notes.fail("it makes a tensor from outside part of a graph")
+        elif hooks_of(tensor) != note.hooks:
+            notes.fail(HOOKS)
         writes = 0
         if id(tensor._counter) not in counters:
             writes = counters[id(tensor._counter)] = tensor._counter[0] - note.version
-        grad, new = tensor._grad, tensor._grad is not note.grad
+        grad = tensor._grad
+        new = grad is not note.grad or (grad is None and note.grad_written)  # there may be one in the next run
         if new and grad is not None:
             if id(grad) not in notes.created or grad._edge is not None or type(grad._data) is not np.ndarray:
                 notes.fail("it leaves a gradient that is part of a graph, or not its own")

@@ -18,7 +18,7 @@ import numpy as np
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
-from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.notes import HOOKS, Notes
 from jitgrad.compiler.trust import PURE, is_ours, is_watched, module_of, static_attribute, title
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
@@ -38,6 +38,7 @@ _OF_C = (
     types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.ClassMethodDescriptorType,
 )  # fmt: skip
+_HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"}
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
@@ -156,6 +157,8 @@ class Watch(BuiltinCalls):
             return self.builtin(method, args, kwargs)
         if function is Tensor.item and isinstance(owner, Tensor) and id(owner) in self.notes.created:
             return self.notes.read(owner)
+        if function.__name__ in _HOOKING and isinstance(owner, Tensor) and id(owner) in self.notes.tensors:
+            self.notes.fail(HOOKS)
         if isinstance(owner, type) and not (is_watched(function) or is_ours(owner) or issubclass(owner, Elementwise)):
             self.notes.fail(f"it calls {function.__name__} of {owner.__name__}, whose methods aren't followed")
             return method(*args, **kwargs)

@@ -1,6 +1,7 @@
 """Compiled functions whose results' gradients are asked for outside of them."""
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -232,3 +233,51 @@ def test_what_a_run_does_not_come_by_is_not_freed():
         torch.testing.assert_close(torch.autograd.grad(other.sum(), w)[0], w.detach().cos())
         with pytest.raises(RuntimeError, match="second time"):
             torch.autograd.grad(other.sum(), w)
+
+
+def test_hooks_registered_inside_on_what_is_outside():
+    seen = []
+
+    def of_argument(x, w):
+        x.register_hook(lambda g: g * 10)
+        return x * w
+
+    def retained(x, w):
+        x.retain_grad()
+        return x * w
+
+    def of_node(x, w):
+        x.grad_fn.register_hook(lambda into, out: seen.append(1))
+        return x * w
+
+    def of_leaf(x, w):
+        w.register_post_accumulate_grad_hook(lambda p: seen.append(2))
+        return x * w
+
+    for function in (of_argument, retained, of_node, of_leaf):
+        found = []
+        for run in (function, torch.compile(function)):
+            del seen[:]
+            for k in range(4):
+                leaf, w = normal(3, seed=k).requires_grad_(), normal(3, seed=9).requires_grad_()
+                x = leaf * 2
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+                    run(x, w).sum().backward()
+            found.append((leaf.grad.tolist(), w.grad.tolist(), x.retains_grad, len(seen)))
+        assert found[0] == found[1]
+
+
+def test_gradients_that_are_forgotten_and_asked_for_outside():
+    net = nn.Linear(3, 2)
+
+    def forgetting(x):
+        net.zero_grad()
+        return net(x).sum()
+
+    for function in (forgetting, torch.compile(forgetting, fullgraph=True)):
+        for k in range(4):
+            if k < 2:  # recorded where there is none
+                net.zero_grad()
+            function(torch.ones(1, 3)).backward()
+            assert net.weight.grad.tolist() == [[1.0] * 3] * 2
