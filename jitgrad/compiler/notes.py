@@ -7,7 +7,7 @@ import os
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -104,6 +104,7 @@ class Notes:
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
         self.counted: set[tuple[int, str]] = set()
+        self.changed: set[int] = set()  # ids of what actions have changed
         self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
         self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
         self.arguments: set[int] = set()  # tensors and containers that the call was given
@@ -140,6 +141,8 @@ class Notes:
                 self.know(value.__self__)
 
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
+        if id(obj) in self.changed:
+            self.fail(f"it reads a {type(obj).__name__} after it has changed it")
         if id(obj) not in self.arguments:  # whose structure is compared for every call
             self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
 
@@ -242,6 +245,7 @@ class Notes:
         if self.length() != before:
             self.fail(f"{getattr(function, '__qualname__', function)} computes with tensors")
         self.actions.append(Action(before, function, args, kwargs))
+        self.changed.update(map(id, _changed_by(function)))
         return result
 
     def count(self, obj: Any, name: str, what: str, value: Any) -> None:
@@ -343,6 +347,17 @@ class Notes:
                 self.fail("it makes a tensor from outside the gradient of another one")
         elif not (name == "requires_grad" and value is tensor._requires_grad):
             self.fail(f"it assigns {name} of a tensor from outside")
+
+
+def _changed_by(method: Any) -> Iterator[Any]:
+    """What a method of a container, or ``step`` of a schedule, changes."""
+    owner = getattr(method, "__self__", None)
+    if isinstance(owner, types.ModuleType):  # print's
+        return
+    yield owner
+    yield from getattr(getattr(owner, "optimizer", None), "param_groups", ())
+    for schedule in getattr(owner, "_schedulers", ()):
+        yield from _changed_by(schedule.step)
 
 
 def _count(obj: Any, name: str, what: str, value: Any) -> None:

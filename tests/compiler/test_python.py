@@ -332,3 +332,50 @@ def _pair(t):
 
 def _shifted(shift, total, t):
     return total + shift[0] * t.shape[0]
+
+
+def test_what_a_function_has_changed_is_not_read_as_it_was_recorded():
+    weight = torch.ones(3).requires_grad_()
+
+    def make(which):
+        opt = torch.optim.SGD([weight], lr=0.1)
+        log, seen, schedule = [], set(), torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+
+        def length(x):
+            log.append(x.sum().item())
+            return x * len(log)
+
+        def last(x):
+            log.append(x.sum().item())
+            return x * log[-1]
+
+        def total(x):
+            log.append(2.0)
+            return x * sum(v for v in log)
+
+        def counted(x):
+            seen.add(3)
+            return x * len(seen)
+
+        def rate(x):
+            schedule.step()
+            return x * schedule.get_last_lr()[0] + x * opt.param_groups[0]["lr"]
+
+        def updated(x):
+            opt.zero_grad()
+            (weight * x).sum().backward()
+            schedule.step()
+            opt.step()
+            return weight.detach().clone()
+
+        return locals()[which]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for which in ("length", "last", "total", "counted", "rate", "updated"):
+            found = []
+            for wrap in (lambda f: f, torch.compile):
+                weight.data.fill_(1)
+                function = wrap(make(which))
+                found.append([function(torch.full((3,), k + 1.0)).tolist() for k in range(6)])
+            assert found[0] == found[1], which
