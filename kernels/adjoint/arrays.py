@@ -70,7 +70,7 @@ class Arrays(State):
             return build(*values)
         # A number that is one for all elements is computed once, ahead of the loop.
         values = [v if isinstance(v, Array) else self.once(v) for v in values]
-        shape = self.broadcast(arrays)
+        shape = self.broadcast(node, arrays)
         at = lambda index: build(*[v.at(_own(v, index)) if isinstance(v, Array) else v for v in values])
         kind = at([name("_")] * len(shape)).kind
         reads = [_stretched(p, v, len(shape)) for v in arrays for p in v.reads]
@@ -83,14 +83,15 @@ class Arrays(State):
         reads = any(isinstance(n, ast.Subscript) and not array_of_size(n) for n in leaves(value.expression))
         return self.temporary("value", value) if costs or reads else value
 
-    def broadcast(self, arrays: Sequence[Array]) -> list[ast.expr]:
+    def broadcast(self, node: ast.AST, arrays: Sequence[Array]) -> list[ast.expr]:
         """The shape that arrays have together; dimensions of size 1 stretch only where the text makes them."""
         ndim = max(v.ndim for v in arrays)
         shape: list[ast.expr] = []
+        message = f"{BROADCAST}: {shortened(node)}; a size of 1 stretches only if the text makes it, as x[:, None] does"
         for k in range(ndim):
             sizes = [v.shape[k - ndim + v.ndim] for v in arrays if k >= ndim - v.ndim]
             sizes = [s for s in sizes if integer(s) != 1] or sizes[:1]
-            self.agree(sizes[1:], [sizes[0]] * len(sizes[1:]), BROADCAST)
+            self.agree(sizes[1:], [sizes[0]] * len(sizes[1:]), message)
             shape.append(sizes[0])
         return shape
 

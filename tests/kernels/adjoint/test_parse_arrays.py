@@ -88,7 +88,7 @@ def test_expressions_and_stores():
     check(expressions, X, Y, M, 1.5, compiled=True)
     check(stores, X, M, np.zeros(5), M.copy())
     run = built(text_of(expressions, X, Y, M, 1.5), "expressions")
-    with pytest.raises(ValueError, match="could not be broadcast together"):
+    with pytest.raises(ValueError, match="could not be broadcast together: .*; a size of 1 stretches only if the text"):
         run(X, Y[1:], M, 1.5)
 
 
