@@ -8,13 +8,13 @@ So most conditions are rarely looked at, and stay what they are, without a text:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
 from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
 
-__all__ = ["Attribute", "Guards", "Item", "Names", "NotReplayable"]
+__all__ = ["Attribute", "Guards", "Item", "Names", "NotReplayable", "one_each"]
 
 
 class NotReplayable(Exception):
@@ -198,3 +198,14 @@ class Guards:
             return False
         return True
 
+
+def one_each(names: Sequence[str], others: str) -> list[str]:
+    """Lines that refuse one tensor in the place of two: for two arguments, or for one and what is there already.
+
+    others: the set of the ids of that, "" if there is nothing.
+    """
+    conditions = [f"{one} is {other}" for k, one in enumerate(names) for other in names[k + 1 :]]
+    if len(names) > 3:
+        conditions = [f"len({{{', '.join(f'id({n})' for n in names)}}}) < {len(names)}"]
+    conditions += [f"id({n}) in {others}" for n in names if others]
+    return [f"if {' or '.join(conditions)}: return MISS"] if conditions else []

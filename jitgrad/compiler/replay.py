@@ -16,7 +16,7 @@ from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable
+from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, meet, pairs_apart
 from jitgrad.compiler.notes import TensorNote
@@ -216,11 +216,8 @@ class _Text:
 
     def _conditions(self) -> list[str]:
         state = grad_state
-        own = (
-            f"state.enabled is {state.enabled} and state.inference is {state.inference} and not state.levels "
-            "and state.scope is None and not saving.hooks"
-        )
-        lines = [f"if not ({own}): return MISS"]
+        own = f"state.enabled is {state.enabled} and state.inference is {state.inference} and state.scope is None"
+        lines = [f"if not ({own} and not state.levels and not saving.hooks): return MISS"]
         if self.guards.always:
             lines += ["try:", *(f"    if not ({c}): return MISS" for c in self.guards.always)]
             lines.append("except (AttributeError, KeyError, IndexError, ValueError, TypeError): return MISS")
@@ -274,12 +271,15 @@ class _Text:
             lines = ["leaves, structure = flatten((args, kwargs))"]
             lines.append(f"if structure != {self.name(structure)}: return MISS")
             lines += [f"{', '.join(names)}, = leaves"] if names else []
-        plain = [(n, leaf) for n, leaf in zip(names, leaves, strict=True) if not isinstance(leaf, Tensor)]
-        twice = [(n, self.numbers[id(leaf)]) for n, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Tensor)]
+        pairs = list(zip(names, leaves, strict=True))
+        plain = [(n, leaf) for n, leaf in pairs if not isinstance(leaf, Tensor)]
+        twice = [(n, self.numbers[id(leaf)]) for n, leaf in pairs if isinstance(leaf, Tensor)]
         lines += [f"if {n} is not a{k}: return MISS" for n, k in twice if n != f"a{k}"]
         same = [leaf for leaf in leaves if id(leaf) in self.notes.found_elsewhere]
         lines += [f"if a{self.numbers[id(leaf)]} is not {self.name(leaf)}: return MISS" for leaf in same]
-        return lines + [f"if not ({self.name.equals(n, leaf)}): return MISS" for n, leaf in plain]
+        lines += [f"if not ({self.name.equals(n, leaf)}): return MISS" for n, leaf in plain]
+        others = frozenset(i for i, n in self.notes.tensors.items() if i not in self.numbers and n.owner is None)
+        return lines + one_each([n for n, k in twice if n == f"a{k}"], self.name(others) if others else "")
 
     # -- effects --------------------------------------------------------------------------------------------
 

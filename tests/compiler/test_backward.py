@@ -281,3 +281,24 @@ def test_gradients_that_are_forgotten_and_asked_for_outside():
                 net.zero_grad()
             function(torch.ones(1, 3)).backward()
             assert net.weight.grad.tolist() == [[1.0] * 3] * 2
+
+
+def test_one_tensor_in_the_place_of_two_that_were_apart():
+    weight = normal(3).requires_grad_()
+
+    def of_second(x, y):
+        (found,) = torch.autograd.grad((x * weight).sum(), y, allow_unused=True)
+        return torch.zeros(3) if found is None else found * 2
+
+    def of_weight(x, y):
+        return torch.autograd.grad((x * weight).sum(), weight)[0] * 2 + y.detach()
+
+    def asked(x, y):
+        return x * (2 if x is y else 3)
+
+    for function in (of_second, of_weight, asked):
+        compiled = torch.compile(function)
+        for k in range(8):
+            x, y = normal(3, seed=k).requires_grad_(), normal(3, seed=9).requires_grad_()
+            given = [(x, y), (x, x), (weight, y), (x, weight)][k % 4]
+            torch.testing.assert_close(compiled(*given), function(*given))
