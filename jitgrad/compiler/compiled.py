@@ -87,6 +87,8 @@ class Compiled:
         if self._parts is not None:
             return self._parts.run(*args, **kwargs)
         if self._given_up:
+            if self._fullgraph:
+                raise RuntimeError(self._given_up)
             return self._compiled_function(*args, **kwargs)
         return self._record(args, kwargs)
 
@@ -111,7 +113,7 @@ class Compiled:
             tried = len(self._failures) >= _ATTEMPTS
             if (tried or obstacle.lasting) and self._take_apart(obstacle):
                 return made.result
-            if tried:
+            if tried or (obstacle.lasting and self._fullgraph):
                 self._give_up(obstacle)
         return made.result
 
@@ -153,7 +155,7 @@ class Compiled:
         self._parts = parts_of(self._compiled_function, obstacle.cut, obstacle.code, self._part)
         if self._parts is not None:
             left = ", ".join(lines_title(lines) for lines in self._parts.left_out) or "nothing"
-            self._warn(f"of {self._title()} {left} runs uncompiled, the rest in parts", obstacle)
+            self._warn(self._message(f"of {self._title()} {left} runs uncompiled, the rest in parts", obstacle))
         return self._parts is not None
 
     def _part(self, stretch: Stretch, twice: bool) -> Compiled:
@@ -161,17 +163,19 @@ class Compiled:
 
     def _give_up(self, obstacle: _Obstacle) -> None:
         """Run the function as it is from now on, where no recording holds."""
-        self._given_up = True
-        self._warn(f"{self._title()} runs uncompiled", obstacle)
+        self._given_up = self._message(f"{self._title()} runs uncompiled", obstacle)
+        if self._fullgraph:
+            raise RuntimeError(self._given_up)
+        self._warn(self._given_up)
 
     def _title(self) -> str:
         return getattr(self._compiled_function, "__qualname__", type(self._compiled_function).__name__)
 
-    def _warn(self, what: str, obstacle: _Obstacle) -> None:
+    def _message(self, what: str, obstacle: _Obstacle) -> str:
         place = f" ({obstacle.place})" if obstacle.place else ""
-        message = f"torch.compile: {what}, since {obstacle.reason}{place}"
-        if self._fullgraph:
-            raise RuntimeError(message)
+        return f"torch.compile: {what}, since {obstacle.reason}{place}"
+
+    def _warn(self, message: str) -> None:
         warnings.warn(message, CompileWarning, stacklevel=user_level())
 
     def forget(self) -> None:
@@ -179,7 +183,7 @@ class Compiled:
         self._variants: list[Replay] = []
         self._given: list[tuple[Any, ...]] = []
         self._failures: list[tuple[str, str]] = []
-        self._given_up = self._twice = False
+        self._given_up, self._twice = "", False  # why it is no longer tried; whether backward ran to be run again
         self._parts = None
 
     def explain(self) -> Explanation:
@@ -231,7 +235,7 @@ class _Part(Compiled):
         found = obstacle(made, self.stretch)
         return _Obstacle(found[0], "", found[1], None, True) if found is not None else known
 
-    def _warn(self, what: str, obstacle: _Obstacle) -> None:
+    def _warn(self, message: str) -> None:
         """The function has given its warning."""
 
 

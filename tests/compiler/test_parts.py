@@ -237,8 +237,8 @@ def test_fullgraph_is_an_error():
         return y * 2
 
     compiled = torch.compile(step, fullgraph=True)
-    with pytest.raises(RuntimeError, match=r"runs uncompiled, since .*test_parts.py:\d+"):
-        for _ in range(4):
+    for _ in range(3):  # the first call, and every other one
+        with pytest.raises(RuntimeError, match=r"runs uncompiled, since .*test_parts.py:\d+"):
             compiled(normal(4))
     assert not parts(compiled)
 
