@@ -55,6 +55,32 @@ for _ in range({turns}):
           f"{{resident():.0f}} MB after malloc_trim; {{seconds:.2f}} s")
 """
 
+FIRST_OF_LOOP = """
+import sys, time
+import jitgrad as torch
+sys.path.insert(0, {folder!r})
+from loop_examples import example_arguments, soft_dtw
+(torch.ones(5, requires_grad=True) * 2).sum().backward()  # what any program does first
+cost, gamma = example_arguments("soft_dtw")
+cost = torch.tensor(cost, requires_grad=True)
+start = time.process_time()
+torch.differentiable(soft_dtw)(cost, gamma).backward()
+print(1000 * (time.process_time() - start))
+"""
+FIRST_OF_STEP = """
+import sys, time
+import jitgrad as torch
+sys.path.insert(0, {folder!r})
+from benchmarks.problem import compiled
+from benchmarks.steps import PROBLEMS, STEPS
+work = compiled(torch, PROBLEMS[{name!r}]) if {compiled} else STEPS[{name!r}](torch)
+step = getattr(work, "step", work)
+start = time.process_time()
+for _ in range(3):
+    step()
+print(1000 * (time.process_time() - start))
+"""
+
 # /proc: writing 5 to clear_refs sets the peak (VmHWM) to what is resident now.
 PEAK = """
 import ctypes, gc, sys
@@ -176,4 +202,18 @@ def _peak(engine: str, name: str, compiled: bool = False) -> str:
     return PEAK.format(engine=engine, name=name, folder=BENCH, compiled=compiled)
 
 
-PROCESSES = {"import": imports, "gradient": gradient, "memory": memory}
+def first() -> None:
+    """First calls, kernels from disk: a loop's value and gradient, and steps compiled beside uncompiled ones."""
+    examples = Path(BENCH).parent / "tests" / "extend"
+    codes = {"soft-DTW, decorated, value, gradient": FIRST_OF_LOOP.format(folder=str(examples))}
+    for name in [n for n in PROBLEMS if n.startswith("MLP") or "12 x" in n]:
+        for compiled in (False, True):
+            title = f"{name}, first three calls{', compiled' if compiled else ''}"
+            codes[title] = FIRST_OF_STEP.format(folder=BENCH, name=name, compiled=compiled)
+    print("\nprocessor time in ms, fastest of 4 processes (wanted: the loop 50, compiled calls 100 more than others)")
+    for title, code in codes.items():
+        times = [float(in_child(code)) for _ in range(5)][1:]  # in the first one kernels may be compiled
+        print(f"{title}: {min(times):.0f}")
+
+
+PROCESSES = {"import": imports, "gradient": gradient, "first": first, "memory": memory}
