@@ -194,12 +194,12 @@ class WiderProgram(Program):
         name = self.new()
         self.add(f"{name}n = 0")
         self.add("while True:")
+        self.add(f"    {name}n += 1")  # first, for ``continue`` may follow
+        self.add(f"    if {name}n > 3 or {self.condition()}:")
+        self.add("        break")
         self.loops += 1
         self.block(2)
         self.loops -= 1
-        self.add(f"    {name}n += 1")
-        self.add(f"    if {name}n > 2 or {self.condition()}:")
-        self.add("        break")
 
     def paired_loop(self):
         name = self.new()
