@@ -73,27 +73,31 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
                 add_columns(columns, g * channels, channels, geometry, begin, end, volume)
 
 
-def _weight_pieces(y, x, geometry, function, block, pointwise, out):
-    return out.shape[0], y.size * out.shape[3] >> _WORK
+def _weight_pieces(y, x, geometry, function, block, pointwise, shares, out):
+    return out.shape[0] * shares, y.size * out.shape[3] >> _WORK
 
 
 @loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
-def weight_pieces(y, x, geometry, function, block, pointwise, out, first, last):
+def weight_pieces(y, x, geometry, function, block, pointwise, shares, out, first, last):
     parts, samples, groups, places = out.shape[0], y.shape[0], y.shape[1], y.shape[3]
     channels = x.shape[1] // groups
-    columns = np.empty((1 if pointwise else out.shape[3], block), T)
-    for part in range(first, last):
+    rows = out.shape[3] // channels
+    columns = np.empty((1 if pointwise else -(-channels // shares) * rows, block), T)
+    for piece in range(first, last):
+        part, share = piece // shares, piece % shares
+        low, high = channels * share // shares, channels * (share + 1) // shares
         for g in range(groups):
-            target, keep = out[part, g], False
+            target, keep = out[part, g, :, low * rows : high * rows], False
             for n in range(samples * part // parts, samples * (part + 1) // parts):
                 for begin in range(0, places, block):
                     end = min(begin + block, places)
                     if pointwise:
-                        right = x[n].reshape(x.shape[1], places)[g * channels : (g + 1) * channels, begin:end]
+                        volume, at = x[n].reshape(x.shape[1], places), g * channels
+                        right = volume[at + low : at + high, begin:end]
                         multiply(function, y[n, g, :, begin:end], False, right, True, target, keep)
                     else:
-                        take_columns(x[n], g * channels, channels, geometry, begin, end, columns)
-                        right = columns[:, : end - begin]
+                        take_columns(x[n], g * channels + low, high - low, geometry, begin, end, columns)
+                        right = columns[: (high - low) * rows, : end - begin]
                         multiply(function, y[n, g, :, begin:end], False, right, True, target, keep)
                     keep = True
 
@@ -111,6 +115,9 @@ def convolve_back(y, weight, bias, out, geometry, block, pointwise):
 
 
 @library("out")
-def weight_sums(y, x, out, geometry, block, pointwise):
-    """The gradient of the weights, in as many parts (parts, groups, out channels, rows) as ``out`` has."""
-    run_with_blas(weight_pieces, out.dtype, (y, x, geometry), (block, pointwise, out))
+def weight_sums(y, x, out, geometry, block, pointwise, shares):
+    """The gradient of the weights, in as many parts (parts, groups, out channels, rows) as ``out`` has.
+
+    shares: of the channels. Each is a piece of work, for who has few parts.
+    """
+    run_with_blas(weight_pieces, out.dtype, (y, x, geometry), (block, pointwise, shares, out))

@@ -98,35 +98,38 @@ def forward_slabs(x, taps, bias, geometry, function, block, out, first, last):
                     d += 1
 
 
-def _weight_pieces(y, x, geometry, function, block, out):
-    return out.shape[0], y.size * out.shape[1] * out.shape[4] >> _WORK
+def _weight_pieces(y, x, geometry, function, block, shares, out):
+    return out.shape[0] * shares, y.size * out.shape[1] * out.shape[4] >> _WORK
 
 
 @loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
-def weight_slabs(y, x, geometry, function, block, out, first, last):
+def weight_slabs(y, x, geometry, function, block, shares, out, first, last):
     parts, groups, outs, channels = out.shape[0], out.shape[2], out.shape[3], out.shape[4]
     kd, kh, kw, dd, dh, dw = geometry[0], geometry[1], geometry[2], geometry[9], geometry[10], geometry[11]
     depth, height, width = y.shape[2], y.shape[3], y.shape[4]
     row, rows = width + dw * (kw - 1), height + dh * (kh - 1)
     total = ((depth - 1) * rows + height - 1) * row + width
     reach = (dd * (kd - 1) * rows + dh * (kh - 1)) * row + dw * (kw - 1)
-    slab, grads, none = np.empty((channels, block + reach), T), np.empty((outs, block), T), np.zeros(3, np.int64)
-    for part in range(first, last):
+    slab, grads = np.empty((-(-channels // shares), block + reach), T), np.empty((outs, block), T)
+    none = np.zeros(3, np.int64)
+    for piece in range(first, last):
+        part, share = piece // shares, piece % shares
+        low, high = channels * share // shares, channels * (share + 1) // shares
         for g in range(groups):
             keep = False
             for n in range(y.shape[0] * part // parts, y.shape[0] * (part + 1) // parts):
                 for begin in range(0, total, block):
                     count = min(block, total - begin)
                     take_slab(y[n], g * outs, outs, none, row, rows, begin, begin + count, grads)
-                    take_slab(x[n], g * channels, channels, geometry[6:9], row, rows, begin, begin + count + reach,
-                              slab)  # fmt: skip
+                    take_slab(x[n], g * channels + low, high - low, geometry[6:9], row, rows, begin,
+                              begin + count + reach, slab)  # fmt: skip
                     t, left = 0, grads[:, :count]
                     for i in range(kd):
                         for j in range(kh):
                             for k in range(kw):
                                 at = (i * dd * rows + j * dh) * row + k * dw
-                                right = slab[:, at : at + count]
-                                multiply(function, left, False, right, True, out[part, t, g], keep)
+                                right = slab[: high - low, at : at + count]
+                                multiply(function, left, False, right, True, out[part, t, g, :, low:high], keep)
                                 t += 1
                     keep = True
 
@@ -164,6 +167,9 @@ def slab_products(x, taps, bias, out, geometry, block):
 
 
 @library("out")
-def slab_weight_sums(y, x, out, geometry, block):
-    """The gradient of the taps, in as many parts (parts, elements, groups, out channels, channels) as ``out`` has."""
-    run_with_blas(weight_slabs, out.dtype, (y, x, geometry), (block, out))
+def slab_weight_sums(y, x, out, geometry, block, shares):
+    """The gradient of the taps, in as many parts (parts, elements, groups, out channels, channels) as ``out`` has.
+
+    shares: of the channels. Each is a piece of work, for who has few parts.
+    """
+    run_with_blas(weight_slabs, out.dtype, (y, x, geometry), (block, shares, out))

@@ -28,14 +28,18 @@ __all__ = ["filter_gradients", "filters_of", "winograd_products", "winograd_weig
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
-def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles):
-    """B' x B of the rows of tiles ``begin`` to ``end``, as (16, channels, tiles). lines: (8, 2 across + 2)."""
+def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, above, below, lines, tiles):
+    """B' x B of the rows of tiles ``begin`` to ``end``, as (4 places of each row, channels, tiles).
+
+    above, below: which rows of a tile, of four. lines: (8, 2 across + 2).
+    """
     height, width, size = x.shape[3], x.shape[4], 2 * across + 2
     low, high = min(pad_w, size), min(width + pad_w, size)
     for i in range(channels):
         for q in range(begin, end):
             n, r, at = q // rows, q % rows, (q - begin) * across
-            for a in range(4):
+            # The first and the last line are of the tile's first and last row only.
+            for a in range(min(above, 1), 3 + below // 4):
                 h, line = 2 * r + a - pad_h, lines[a]
                 if h < 0 or h >= height:
                     line[:] = T(0)
@@ -52,10 +56,10 @@ def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, lin
                 m1[t] = l1[t] + l2[t]
                 m2[t] = l2[t] - l1[t]
                 m3[t] = l1[t] - l3[t]
-            for a in range(4):
-                line = lines[4 + a]
-                v0, v1 = tiles[4 * a, i, at : at + across], tiles[4 * a + 1, i, at : at + across]
-                v2, v3 = tiles[4 * a + 2, i, at : at + across], tiles[4 * a + 3, i, at : at + across]
+            for a in range(above, below):
+                line, f = lines[4 + a], 4 * (a - above)
+                v0, v1 = tiles[f, i, at : at + across], tiles[f + 1, i, at : at + across]
+                v2, v3 = tiles[f + 2, i, at : at + across], tiles[f + 3, i, at : at + across]
                 for t in range(across):
                     second, third = line[2 * t + 1], line[2 * t + 2]
                     v0[t] = line[2 * t] - third
@@ -87,8 +91,8 @@ def put_results(sums, o, begin, end, rows, across, more, lines, out):
                 target[2 * t] = l0[t] + l1[t] + l2[t] + more
 
 
-def take_gradients(y, channel, channels, begin, end, rows, across, lines, tiles):
-    """A y A' of the rows of tiles ``begin`` to ``end`` of ``y``."""
+def take_gradients(y, channel, channels, begin, end, rows, across, above, below, lines, tiles):
+    """A y A' of the rows of tiles ``begin`` to ``end`` of ``y``; arguments as of ``take_tiles``."""
     height, width = y.shape[3], y.shape[4]
     for i in range(channels):
         for q in range(begin, end):
@@ -107,10 +111,10 @@ def take_gradients(y, channel, channels, begin, end, rows, across, lines, tiles)
                 l2[t] = l0[t] + l1[t]
                 l3[t] = l0[t] - l1[t]
                 l1[t] = -l1[t]
-            for a in range(4):
-                line = lines[(0, 2, 3, 1)[a]]
-                v0, v1 = tiles[4 * a, i, at : at + across], tiles[4 * a + 1, i, at : at + across]
-                v2, v3 = tiles[4 * a + 2, i, at : at + across], tiles[4 * a + 3, i, at : at + across]
+            for a in range(above, below):
+                line, f = lines[(0, 2, 3, 1)[a]], 4 * (a - above)
+                v0, v1 = tiles[f, i, at : at + across], tiles[f + 1, i, at : at + across]
+                v2, v3 = tiles[f + 2, i, at : at + across], tiles[f + 3, i, at : at + across]
                 for t in range(across):
                     first, second = line[2 * t], line[2 * t + 1]
                     v0[t] = first
@@ -137,7 +141,7 @@ def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first,
         g, begin = piece // chunks, piece % chunks * block
         end = min(begin + block, total)
         count = (end - begin) * across
-        take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles)
+        take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, 0, 4, lines, tiles)
         for f in range(16):
             multiply(function, filters[f, g], False, tiles[f, :, :count], False, sums[f, :, :count], False)
         for o in range(outs):
@@ -145,27 +149,30 @@ def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first,
                         out[:, g, o])  # fmt: skip
 
 
-def _weight_pieces(y, x, pad_h, pad_w, function, block, out):
-    return out.shape[0], 4 * y.size * out.shape[4] >> _WORK
+def _weight_pieces(y, x, pad_h, pad_w, function, block, shares, out):
+    return out.shape[0] * shares, 4 * y.size * out.shape[4] >> _WORK
 
 
 @loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
-def winograd_weight_pieces(y, x, pad_h, pad_w, function, block, out, first, last):
+def winograd_weight_pieces(y, x, pad_h, pad_w, function, block, shares, out, first, last):
     parts, groups, outs, channels = out.shape[0], out.shape[2], out.shape[3], out.shape[4]
     rows, across = (y.shape[3] + 1) // 2, (y.shape[4] + 1) // 2
-    total = y.shape[0] * rows
-    tiles, grads = np.empty((16, channels, block * across), T), np.empty((16, outs, block * across), T)
+    total, places = y.shape[0] * rows, 4 * -(-4 // shares)
+    tiles, grads = np.empty((places, channels, block * across), T), np.empty((places, outs, block * across), T)
     lines = np.empty((8, 2 * across + 2), T)
-    for part in range(first, last):
+    for piece in range(first, last):
+        part, share = piece // shares, piece % shares
         begins, ends = total * part // parts, total * (part + 1) // parts
+        above, below = 4 * share // shares, 4 * (share + 1) // shares
         for g in range(groups):
             for begin in range(begins, ends, block):
                 end = min(begin + block, ends)
                 count = (end - begin) * across
-                take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles)
-                take_gradients(y, g * outs, outs, begin, end, rows, across, lines, grads)
-                for f in range(16):
-                    left, right = grads[f, :, :count], tiles[f, :, :count]
+                take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, above, below, lines,
+                           tiles)  # fmt: skip
+                take_gradients(y, g * outs, outs, begin, end, rows, across, above, below, lines, grads)
+                for f in range(4 * above, 4 * below):
+                    left, right = grads[f - 4 * above, :, :count], tiles[f - 4 * above, :, :count]
                     multiply(function, left, False, right, True, out[part, f, g], begin > begins)
 
 
@@ -239,6 +246,9 @@ def winograd_products(x, filters, bias, out, pad_h, pad_w, block):
 
 
 @library("out")
-def winograd_weight_sums(y, x, out, pad_h, pad_w, block):
-    """The gradient of the filters, in as many parts (parts, 16, groups, out channels, channels) as ``out`` has."""
-    run_with_blas(winograd_weight_pieces, out.dtype, (y, x, pad_h, pad_w), (block, out))
+def winograd_weight_sums(y, x, out, pad_h, pad_w, block, shares):
+    """The gradient of the filters, in as many parts (parts, 16, groups, out channels, channels) as ``out`` has.
+
+    shares: of the rows of a tile, 1 to 4. Each is a piece of work, for who has few parts.
+    """
+    run_with_blas(winograd_weight_pieces, out.dtype, (y, x, pad_h, pad_w), (block, shares, out))

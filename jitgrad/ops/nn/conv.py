@@ -24,7 +24,8 @@ from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Conv", "ConvInput", "ConvWeight"]
 
-_CACHE, _NARROW, _PARTS = 1 << 17, 64, 4  # bytes of columns, columns at least, parts of a sum over samples
+_CACHE, _NARROW = 1 << 17, 64  # bytes of columns, columns at least
+_PIECES, _SUMS = 4, 1 << 20  # of work on a sum over samples; bytes of all parts of it
 
 
 def _volume(shape: Sequence[int]) -> tuple[int, ...]:
@@ -69,6 +70,15 @@ class _Geometry:
 def conv_size(n: int, width: int, stride: int, padding: int, dilation: int) -> int:
     """How many windows there are along a dim."""
     return (n + 2 * padding - dilation * (width - 1) - 1) // stride + 1
+
+
+def _parts_and_shares(pieces: int, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Into how many parts of the samples, and shares of the channels, the sums for weights of ``shape`` are divided.
+
+    Each part is as large as the weights; a share costs nothing but that something is read again.
+    """
+    parts = max(min(pieces, _SUMS // (math.prod(shape) * dtype.itemsize)), 1)
+    return parts, pieces // parts
 
 
 def _no_bias(dtype: np.dtype[Any]) -> np.ndarray:
@@ -260,18 +270,20 @@ class ConvWeight(Structured):
         if not y_layout.numel or not x_layout.numel:
             return lambda *_: zeros_of(out)
         made = _Geometry(x, out.shape, y, stride, padding, dilation, groups, out.numpy_dtype)
-        parts = min(x[0], _PARTS) if y_layout.numel * made.rows > 1 << 21 else 1
+        pieces = min(x[0], _PIECES) if y_layout.numel * made.rows > 1 << 21 else 1
         if way := made.by_taps():
+            parts, *shares = _parts_and_shares(pieces, way.shape, out.numpy_dtype) if way.shared else [pieces]
             arrays = row_major("y", y_layout, _volume(y)), row_major("x", x_layout, made.x)
             several, rest = intern(out.numpy_dtype, (parts, *way.shape)), math.prod(way.shape[1:])
             added = way.join, Written(1, (parts, way.shape[0], rest)), Written(0, (rest, out.numel // rest))
-            return Launches([(way.sums, *arrays, Written(1), *way.options), added], [out, several])
-        arrays = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
+            return Launches([(way.sums, *arrays, Written(1), *way.options, *shares), added], [out, several])
+        parts, *shares = _parts_and_shares(pieces, made.weight, out.numpy_dtype)
+        arrays, options = (row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)), (*made.options, *shares)
         if parts == 1:
-            return Launches([(kernels.weight_sums, *arrays, Written(0, (1, *made.weight)), *made.options)], [out])
+            return Launches([(kernels.weight_sums, *arrays, Written(0, (1, *made.weight)), *options)], [out])
         several = intern(out.numpy_dtype, (parts, *made.weight))
         added = sum_columns, Written(1, (1, parts, out.numel)), Written(0, (1, out.numel))
-        return Launches([(kernels.weight_sums, *arrays, Written(1), *made.options), added], [out, several])
+        return Launches([(kernels.weight_sums, *arrays, Written(1), *options), added], [out, several])
 
     def grad_y(g, y_layout, x, stride, padding, dilation, groups):
         return Conv.apply(conj(x), g, None, stride, padding, dilation, groups, tuple(y_layout.shape[2:]))

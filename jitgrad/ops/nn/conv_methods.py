@@ -27,7 +27,8 @@ class ByTaps(NamedTuple):
     """The kernels and their arguments.
 
     split: weights to taps; products: taps and x to y; sums: y and x to the gradient of taps; join: that to the gradient
-    of weights. shape: of taps. places: of y in ``products``. options: the arguments behind the arrays.
+    of weights. shape: of taps. places: of y in ``products``. options: the arguments behind the arrays. shared: whether
+    ``sums`` takes a number of shares behind them.
     """
 
     split: Any
@@ -37,6 +38,7 @@ class ByTaps(NamedTuple):
     shape: tuple[int, int, int, int]
     places: tuple[int, ...]
     options: tuple[Any, ...]
+    shared: bool
 
 
 def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: Sequence[int], padding: Sequence[int],
@@ -55,7 +57,7 @@ def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: 
     if wide and tuple(weight[2:]) == (3, 3) and set(dilation) == {1} and 16 * math.prod(tiles) <= 6 * math.prod(places):
         block = min(max(_TILES // (max(matrices[1:]) * tiles[1]), -(-64 // tiles[1])), samples * tiles[0])
         return ByTaps(winograd.filters_of, winograd.winograd_products, winograd.winograd_weight_sums,
-                      winograd.filter_gradients, (16, *matrices), tuple(places), (*padding, block))  # fmt: skip
+                      winograd.filter_gradients, (16, *matrices), tuple(places), (*padding, block), True)  # fmt: skip
     return _by_slabs(weight[2:], matrices, places, padding, dilation, dtype, direct=False)
 
 
@@ -78,6 +80,6 @@ def _by_slabs(kernel: Sequence[int], matrices: tuple[int, int, int], places: Seq
     if direct:
         shape = 1, groups, outs, channels * math.prod(kernel)
         return ByTaps(kernels.split_rows, kernels.direct_products, kernels.direct_weight_sums, slabs.add_parts, shape,
-                      (math.prod(places),), (numbers, np.array([*range(0, total, block), total])))  # fmt: skip
+                      (math.prod(places),), (numbers, np.array([*range(0, total, block), total])), False)  # fmt: skip
     return ByTaps(slabs.split_taps, slabs.slab_products, slabs.slab_weight_sums, slabs.add_parts,
-                  (math.prod(kernel), *matrices), (math.prod(places),), (numbers, block))  # fmt: skip
+                  (math.prod(kernel), *matrices), (math.prod(places),), (numbers, block), True)  # fmt: skip

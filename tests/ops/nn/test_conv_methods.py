@@ -82,6 +82,34 @@ def test_gradients_are_the_transpose(case):
     np.testing.assert_allclose(grads[2], g.sum((0, *range(2, g.ndim)), dtype=np.float64), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+def test_shares_of_channels_instead_of_parts_of_samples(case):
+    """The sums of large weights are found once, each piece of work those of some channels or rows of tiles."""
+    (x, w, _), options = given(case)
+    sizes = [n + 2 * case[6] - case[7] * (k - 1) for n, k in zip(case[8], case[5])]
+    way = by_taps(w.shape, 2, sizes, (1, 1), (case[6],) * 2, (case[7],) * 2, case[2], x.dtype)
+    y = np.random.default_rng(1).standard_normal((2, w.shape[0], 1, *sizes)).astype(np.float32)
+    found = []
+    for parts, shares in ((2, 1), (1, 2), (1, 3)):
+        sums = np.full((parts, *way.shape), np.nan, np.float32)
+        way.sums.call(y, x[:, :, None], sums, *way.options, shares)
+        found.append(sums.sum(0))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-6 * np.abs(found[0]).max())
+
+
+def test_gradients_of_large_weights():
+    """Strided, so by columns: four samples, whose sums of weights are found in shares of the channels."""
+    rng = np.random.default_rng(0)
+    x, w, y = (rng.standard_normal(s).astype(np.float32) for s in ((4, 160, 9, 9), (200, 160, 3, 3), (4, 200, 5, 5)))
+    weight = torch.tensor(w, requires_grad=True)
+    (grad,) = torch.autograd.grad(F.conv2d(torch.tensor(x), weight, stride=2, padding=1), weight, torch.tensor(y))
+    padded, wanted = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)]), np.empty(w.shape)
+    for i, j in np.ndindex(3, 3):
+        wanted[:, :, i, j] = np.einsum("nohw,nchw->oc", y, padded[:, :, i : i + 9 : 2, j : j + 9 : 2])
+    np.testing.assert_allclose(grad.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[10]], ids=str)
 def test_second_order(case):
     """The gradient of a product of gradients, against the same in double precision by numbers apart."""
