@@ -10,9 +10,7 @@ class Coupling(nn.Module):
     def __init__(self, mask, hidden=16):
         super().__init__()
         self.register_buffer("mask", mask)
-        net = lambda: nn.Sequential(
-            nn.Linear(2, hidden), nn.LeakyReLU(), nn.Linear(hidden, 2)
-        )
+        net = lambda: nn.Sequential(nn.Linear(2, hidden), nn.LeakyReLU(), nn.Linear(hidden, 2))
         self.scale, self.shift = net(), net()
 
     def forward(self, x):

@@ -1,6 +1,5 @@
 """A small residual network with batch norm, strided shortcuts, one-cycle learning rates and label smoothing."""
 
-
 import jitgrad as torch
 from jitgrad import Tensor, nn
 from tests.programs.data import digits

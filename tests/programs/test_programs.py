@@ -12,6 +12,7 @@ LOSSES = {  # after 1, 10 and 20 steps
     "actor_critic": (0.45466, 0.44068, 0.31649),
     "character_gpt": (3.70864, 3.39433, 3.25759),
     "dcgan": (2.08578, 1.82490, 1.93013),
+    "diffusion": (0.83608, 0.66258, 0.45036),
     "flow": (3.01023, 2.63410, 2.49227),
     "gaussian_process": (12.16305, -3.96751, -5.15300),
     "graph_convolution": (1.18874, 0.84761, 0.52883),
@@ -19,10 +20,13 @@ LOSSES = {  # after 1, 10 and 20 steps
     "neural_ode": (0.69918, 0.64603, 0.62080),
     "reinforce": (0.26645, 0.13834, 0.15351),
     "resnet": (2.28420, 2.35276, 1.89642),
+    "sequence_tagging": (13.55457, 14.77665, 0.28571),
     "temporal_convolution": (1.67836, 0.99713, 0.18632),
     "translate": (2.83453, 2.73918, 2.29653),
     "vae": (43.65858, 42.50674, 41.05488),
     "variational_inference": (328.26239, 178.97470, 148.49918),
+    "vision_transformer": (2.29101, 2.35551, 2.26365),
+    "wgan_gp": (6.53245, 0.20797, -0.58864),
     "word_lstm": (4.55318, 4.43368, 4.23467),
 }
 # Two nets that train each other enlarge roundings: PyTorch's own two convolutions differ by 1e-3 after 20 steps.
