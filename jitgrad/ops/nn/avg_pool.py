@@ -178,6 +178,8 @@ def adaptive_sizes(op: str, input: Tensor, output_size: Any, dims: int, internal
 
 def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> None:
     shape = list(input.shape)
+    if dims == 3 and min(sizes) >= 0:
+        _check_planes(op, shape, 1)
     if len(shape) not in (dims + 1, dims + 2):
         if dims == 1:
             raise RuntimeError(
@@ -192,14 +194,19 @@ def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> 
         raise RuntimeError(
             f"{of_two}: elements of output_size must be greater than or equal to 0 but received {{{text}}}"
         )
-    for d in range(1 if dims == 3 else len(shown) - 2, len(shown)):
-        if not shown[d]:
-            raise RuntimeError(
-                f"{of_two}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{shown} with dimension {d} being empty"
-            )
+    _check_planes(of_two, shown, len(shown) - 2)
     if input._layout.dtype.category != 2:
         raise not_implemented_for("adaptive_avg_pool3d_cpu" if dims == 3 else "adaptive_avg_pool2d", input.dtype)
+
+
+def _check_planes(op: str, shape: list[int], first: int) -> None:
+    """RuntimeError where a dim from ``first`` on is empty."""
+    for d in range(first, len(shape)):
+        if not shape[d]:
+            raise RuntimeError(
+                f"{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{shape} with dimension {d} being empty"
+            )
 
 
 def check_pooled_gradient(op: str, g: Tensor) -> None:

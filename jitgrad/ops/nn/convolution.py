@@ -151,11 +151,10 @@ def _convolving(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Int
     _check_options(stride, padding, output_padding, dilation, groups)
     _check_shapes(input, weight, bias, transposed, padding, dilation, groups)
     _check_dtypes(input, weight, bias, transposed)
+    if 0 in input.shape[2:] and 0 not in input.shape[:2]:
+        shown = [*input.shape[:2], *[1] * (dims == 1), *input.shape[2:]]
+        raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {shown}")
     if not transposed:
-        if 0 in input.shape[2:] and 0 not in input.shape[:2]:
-            raise RuntimeError(
-                f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input.shape)}"
-            )
         return Conv.apply if input.shape[1] else _of_no_channels, (stride, padding, dilation, groups)
     sizes = _transposed_sizes(input.shape[2:], weight.shape[2:], stride, padding, output_padding, dilation)
     return ConvInput.apply, (sizes, stride, padding, dilation, groups)

@@ -88,8 +88,9 @@ def check_sizes(op: str, sizes: Sequence[int], dims: int) -> None:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [-{len(shape)}, {len(shape) - 1}], but got -3)"
             )
-        raise RuntimeError(f"non-empty {dims + 1}D or {dims + 2}D (batch mode) tensor expected for input")
-    if 0 not in inner:
+        if op != "avg_pool2d":
+            raise RuntimeError(f"non-empty {dims + 1}D or {dims + 2}D (batch mode) tensor expected for input")
+    elif 0 not in inner:
         return
     if dims == 3:
         name = "avg_pool3d()" if op == "avg_pool3d" else "max_pool3d_with_indices_out_cpu_template()"

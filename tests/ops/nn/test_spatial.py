@@ -315,6 +315,18 @@ def test_convolutions_of_no_channels():
         F.conv2d(jitgrad.ones(2, 4, 7, 0), jitgrad.ones(3, 4, 2, 2), padding=1)
 
 
+def test_inputs_without_places():
+    """Transposed convolutions of them are refused, too; pooling names the shape before it counts dims."""
+    with pytest.raises(RuntimeError, match=r"Only zero batch .* but got input shape: \[2, 3, 1, 0\]"):
+        F.conv_transpose1d(jitgrad.ones(2, 3, 0), jitgrad.ones(3, 4, 3))
+    with pytest.raises(RuntimeError, match=r"Only zero batch .* but got input shape: \[1, 3, 0, 4\]"):
+        F.conv_transpose2d(jitgrad.ones(3, 0, 4), jitgrad.ones(3, 4, 3, 3))
+    with pytest.raises(RuntimeError, match=r"Expected 3D or 4D .* but got:\[2, 5, 5, 5, 5\]"):
+        F.avg_pool2d(jitgrad.ones(2, 5, 5, 5, 5), 2)
+    with pytest.raises(RuntimeError, match=r"input has sizes \[2, 3, 0\] with dimension 2 being empty"):
+        F.adaptive_avg_pool3d(jitgrad.ones(2, 3, 0), 2)
+
+
 def test_sizes_of_fractional_pooling():
     x = jitgrad.ones(1, 2, 7, 7)
     assert F.fractional_max_pool2d(x, 2, output_size=6).shape == (1, 2, 6, 6)
