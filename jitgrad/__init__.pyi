@@ -2,7 +2,7 @@
 
 import builtins
 from builtins import bool as _bool
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import EnumType as _EnumType
 from typing import Any, Literal, TypeAlias, overload
 
@@ -1282,6 +1282,14 @@ def linspace(
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
+def lobpcg(
+    A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None,
+    n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None,
+    tol: builtins.float | None = None, largest: builtins.bool | None = None, method: str | None = None,
+    tracker: Callable[[Any], None] | None = None, ortho_iparams: dict[str, builtins.int] | None = None,
+    ortho_fparams: dict[str, builtins.float] | None = None, ortho_bparams: dict[str, builtins.bool] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(E, X): ``k`` of the largest or smallest eigenvalues of symmetric A, or of A x = e B x, and their vectors."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Natural logarithm."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -19,6 +19,8 @@ publish_later("jitgrad.ops.linalg.covariance", "corrcoef cov")
 publish_later("jitgrad.ops.linalg.distances", "dist", functions="cdist pdist", **{"nn.functional": "pdist"})
 publish_later("jitgrad.ops.linalg.eigen", linalg="eig eigh eigvals eigvalsh")
 publish_later("jitgrad.ops.linalg.einsum", functions="einsum")
+publish_later("jitgrad.ops.linalg.grouped_mm", **{"nn.functional": "grouped_mm"})
+publish_later("jitgrad.ops.linalg.lobpcg", functions="lobpcg")
 publish_later("jitgrad.ops.linalg.low_rank", functions="pca_lowrank svd_lowrank")
 publish_later("jitgrad.ops.linalg.matrix_exp", "matrix_exp", linalg="matrix_exp")
 publish_later(

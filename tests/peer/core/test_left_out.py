@@ -1,5 +1,6 @@
 """What ``dir(torch)`` has for users and jitgrad has not, with the reasons. A name that is added leaves this list."""
 
+import operator
 import re
 import types
 
@@ -42,7 +43,17 @@ NAMES = {
     "copies of what sparse tensors show: clone() does the same": (
         "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy"
     ),
-    "iterates on tall blocks; linalg.eigh has the values": "lobpcg",
+}
+MODULES = {
+    "masked tensors are not here; what reduces takes a mask": (
+        "masked.MaskedTensor masked.as_masked_tensor masked.is_masked_tensor masked.masked_tensor"
+    ),
+    "8-bit floats and blocks with scales are not here": (
+        "nn.functional.ScalingType nn.functional.SwizzleType nn.functional.scaled_grouped_mm nn.functional.scaled_mm"
+    ),
+    "names inside of PyTorch": "nn.functional.assert_int_or_pair nn.functional.has_torch_function*",
+    "of a GPU's tensor cores": "sparse.SparseSemiStructuredTensor* sparse.to_sparse_semi_structured",
+    "PyTorch has it where it is built with cuDSS": "sparse.spsolve",
 }
 METHODS = {
     "quantised tensors are not here": "dequantize int_repr q_* qscheme",
@@ -59,12 +70,32 @@ def missing(theirs, ours):
     return {n for n in names if not hasattr(ours, n)}
 
 
+def missing_of_modules():
+    """Functions and classes of modules, by MODULE.NAME."""
+    found = set()
+    for path in ("fft", "linalg", "masked", "nn", "nn.functional", "nn.init", "nn.utils", "signal.windows", "sparse",
+                 "special"):  # fmt: skip
+        theirs, ours = (operator.attrgetter(path)(lib) for lib in (torch, jitgrad))
+        own = {n for n, v in vars(theirs).items() if callable(v) and is_own(v, f"torch.{path}")}
+        found |= {f"{path}.{n}" for n in missing(theirs, ours) & own}
+    return found
+
+
+def is_own(value, module):
+    """Whether a function is made in C++, in the module or in a part of it, not a name that its file imports."""
+    home = getattr(value, "__module__", None) or "torch"
+    return home.startswith((module, "torch._C", "torch._linalg")) or type(value) is types.BuiltinFunctionType
+
+
 @pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the list is that of PyTorch 2.13")
-@pytest.mark.parametrize("theirs, ours, listed", [(torch, jitgrad, NAMES), (torch.Tensor, jitgrad.Tensor, METHODS)])
-def test_what_is_missing_has_a_reason(theirs, ours, listed):
+@pytest.mark.parametrize("found, listed", [
+    (lambda: missing(torch, jitgrad), NAMES), (lambda: missing(torch.Tensor, jitgrad.Tensor), METHODS),
+    (missing_of_modules, MODULES),
+], ids=["torch", "Tensor", "modules"])  # fmt: skip
+def test_what_is_missing_has_a_reason(found, listed):
     patterns = " ".join(listed.values()).split()
     known = re.compile("|".join(re.escape(p).replace(r"\*", ".*") for p in patterns))
-    absent = missing(theirs, ours)
+    absent = found()
     assert not {n for n in absent if not known.fullmatch(n)}
     assert not {p for p in patterns if "*" not in p and p not in absent}, "listed, but here"
 
