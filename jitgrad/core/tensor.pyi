@@ -610,6 +610,8 @@ class Tensor:
     @property
     def dtype(self) -> dtypes.dtype:
         """The element type."""
+    def eig(*self, **kwargs: Any) -> Any:
+        """Removed from PyTorch: RuntimeError that names what ``linalg`` has instead of ``eig``."""
     def element_size(self) -> builtins.int:
         """Bytes an element."""
     def eq(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1042,6 +1044,8 @@ class Tensor:
         """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
     def long(self, memory_format: Any = None) -> Tensor:
         """The tensor as int64; itself if it is so already."""
+    def lstsq(*self, **kwargs: Any) -> Any:
+        """Removed from PyTorch: RuntimeError that names what ``linalg`` has instead of ``lstsq``."""
     def lt(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x < y``."""
     def lt_(self, other: Tensor | _Number) -> Tensor:
@@ -1573,6 +1577,8 @@ class Tensor:
     @overload
     def softmax(self, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
         """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
+    def solve(*self, **kwargs: Any) -> Any:
+        """Removed from PyTorch: RuntimeError that names what ``linalg`` has instead of ``solve``."""
     def sort(
         self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool | None = None, *,
         out: Tensor | None = None, axis: builtins.int = -1,
@@ -1665,6 +1671,8 @@ class Tensor:
         """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
     def swapdims_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of ``swapdims``: the tensor's own layout changes."""
+    def symeig(*self, **kwargs: Any) -> Any:
+        """Removed from PyTorch: RuntimeError that names what ``linalg`` has instead of ``symeig``."""
     def t(self, *, out: Tensor | None = None) -> Tensor:
         """The transpose of a matrix; vectors and scalars stay as they are."""
     def t_(self) -> Tensor:

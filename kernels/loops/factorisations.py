@@ -127,14 +127,16 @@ def cholesky_solve(b, factor, out, upper):
             each("potrs", b.dtype, count, "U" if upper else "L", n, k, columns_of(factor), n, out, n, found)
 
 
-@library("out")
-def cholesky_inverse(factor, out, upper):
-    """The inverse of A for the factor of A."""
+@library("out", "info")
+def cholesky_inverse(factor, out, info, upper):
+    """The inverse of A for the factor of A; info says which element of its diagonal is 0, counted from 1."""
     np.copyto(out, factor)
+    info[...] = 0
     if count := count_of(out):
         n, found = out.shape[-1], whole_numbers("potri", out, 1, count)
         with on_one(count * n * n):
             each("potri", out.dtype, count, "U" if upper else "L", n, out, n, found)
+        _keep(found, info)
         other = np.tri(n, k=-1, dtype=bool)
         np.copyto(out, out.swapaxes(-1, -2).conj(), where=other if upper else other.T)
 

@@ -27,4 +27,5 @@ publish_later("jitgrad.ops.creation.sharing", methods="is_shared share_memory_")
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")
 publish_later("jitgrad.ops.creation.mapped_file", functions="from_file")
 publish_later("jitgrad.ops.creation.rare_methods",
-              methods="dim_order module_load record_stream reinforce resize resize_as storage_type")  # fmt: skip
+              methods="dim_order eig lstsq module_load record_stream reinforce resize resize_as solve "
+              "storage_type symeig")  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from jitgrad.core.stand_ins import eig, lstsq, solve, symeig
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import method
@@ -55,5 +56,6 @@ def _resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 for _name, _function in {
     "storage_type": _storage_type, "dim_order": _dim_order, "module_load": _module_load,
     "record_stream": _record_stream, "reinforce": _reinforce, "resize": _resize, "resize_as": _resize_as,
+    "eig": eig, "lstsq": lstsq, "solve": solve, "symeig": symeig,
 }.items():  # fmt: skip
     method(_function, _name)  # type: ignore[type-var]

@@ -190,7 +190,9 @@ class CholeskyInverse(BatchedMatrices):
         check_square("cholesky_inverse", x_layout)
         check_numbers("cholesky_inverse_out_cpu", x_layout)
         out = column_major(x_layout.numpy_dtype, x_layout.shape[:-2], *x_layout.shape[-2:])
-        return Launches([(kernels.cholesky_inverse, Read("x"), Written(0), upper)], [out])
+        launch = (kernels.cholesky_inverse, Read("x"), Written(0), Written(1), upper)
+        layouts = [out, row_major(np.int32, x_layout.shape[:-2])]
+        return Launches([launch], layouts, 2, with_check("cholesky_inverse", lambda inverse, info: inverse))
 
     def grad_x(g, x, out, upper):
         return _times(x, matmul(out, matmul(g + adjoint(g), out)), upper)
@@ -199,5 +201,8 @@ class CholeskyInverse(BatchedMatrices):
 @public
 @takes_out
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of A for a factor of A, lower triangular unless ``upper``."""
+    """The inverse of A for a factor of A, lower triangular unless ``upper``.
+
+    LinAlgError where an element of the factor's diagonal is 0.
+    """
     return CholeskyInverse.apply(input, as_flag(upper))

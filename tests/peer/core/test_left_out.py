@@ -60,7 +60,6 @@ METHODS = {
     "no dtype of NumPy's": "chalf",
     "other devices and libraries": "ipu is_distributed mtia to_mkldnn xpu",
     "nested tensors are not here": "to_padded_tensor",
-    "removed from PyTorch, which keeps them for their errors": "eig lstsq solve symeig",
     "names inside of PyTorch": "const_data_ptr grad_dtype index volatile",
 }
 
@@ -108,3 +107,7 @@ def test_removed_functions_name_what_takes_their_place(name):
             getattr(lib, name)(lib.eye(2), lib.eye(2))
         said.append(str(error.value))
     assert said[0] == said[1]
+    if name != "matrix_rank":
+        with pytest.raises(RuntimeError) as error:
+            getattr(jitgrad.eye(2), name)()
+        assert str(error.value) == said[0]

@@ -179,3 +179,15 @@ def test_einsum(arguments):
 
     assert said(call, torch) is not None
     alike(call)
+
+
+def test_an_inverse_of_a_factor_that_has_none():
+    def call(lib, several):
+        factor = lib.tensor([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [3.0, 1.0, 1.0]])
+        try:
+            lib.cholesky_inverse(lib.stack([lib.eye(3), factor]) if several else factor)
+        except lib.linalg.LinAlgError as error:
+            return str(error)
+
+    for several in (False, True):
+        assert call(jitgrad, several) == call(torch, several) is not None
