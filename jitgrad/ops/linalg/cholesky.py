@@ -181,18 +181,18 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 
 class CholeskyInverse(BatchedMatrices):
-    """The inverse of A, for the lower, or upper, factor of A."""
+    """The inverse of A, for the lower, or upper, factor of A; ``op``: what refuses a factor that has none, "": none."""
 
     samples = cases(lambda: (_sample(3, 3),), lambda: (_sample(2, 3, 3), True))
-    reference = lambda x, upper=False: np.linalg.inv(_product(x, upper))
+    reference = lambda x, upper=False, op="": np.linalg.inv(_product(x, upper))
 
-    def plan(x_layout, upper=False):
+    def plan(x_layout, upper=False, op=""):
         check_square("cholesky_inverse", x_layout)
         check_numbers("cholesky_inverse_out_cpu", x_layout)
         out = column_major(x_layout.numpy_dtype, x_layout.shape[:-2], *x_layout.shape[-2:])
         launch = (kernels.cholesky_inverse, Read("x"), Written(0), Written(1), upper)
         layouts = [out, row_major(np.int32, x_layout.shape[:-2])]
-        return Launches([launch], layouts, 2, with_check("cholesky_inverse", lambda inverse, info: inverse))
+        return Launches([launch], layouts, 2, with_check(op, lambda inverse, info: inverse))
 
     def grad_x(g, x, out, upper):
         return _times(x, matmul(out, matmul(g + adjoint(g), out)), upper)
@@ -205,4 +205,4 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
 
     LinAlgError where an element of the factor's diagonal is 0.
     """
-    return CholeskyInverse.apply(input, as_flag(upper))
+    return CholeskyInverse.apply(input, as_flag(upper), "cholesky_inverse")
