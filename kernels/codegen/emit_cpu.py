@@ -23,8 +23,8 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE", "INLINE_REASSOC", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type",
-    "words_text",
+    "INLINE", "INLINE_REASSOC", "Argument", "converted", "element", "elementwise_text", "fill", "retype", "retyped",
+    "scalar_type", "words_text",
 ]  # fmt: skip
 
 Literal = int | float
@@ -333,7 +333,7 @@ def elementwise_text(
     turn out to overlap, the loop runs element by element.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
-    casts = {a.name: _load(a) for a in arguments}
+    casts = {a.name: _load(a, dtype) for a in arguments}
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
     targets = arrays[:1] if inplace else outputs
@@ -378,12 +378,23 @@ def elementwise_text(
     )  # fmt: skip
 
 
-def _load(argument: Argument) -> str:
+# Machines convert floats to integers of 32 bits or more. What LLVM does for shorter ones, and for uint32, where the
+# number does not fit depends on whether it makes a vector loop: -2.0 as uint8 was 0 there, and 254 elsewhere. By way of
+# a longer integer, whose upper bits are cut off, it is the same number everywhere, and PyTorch's.
+_BY_WAY_OF = dict.fromkeys(("uint8", "int8", "uint16", "int16"), "int32") | {"uint32": "int64"}
+
+
+def converted(value: str, dtype: str) -> str:
+    """The form of an expression in the compute dtype."""
+    return f"T(np.{_BY_WAY_OF[dtype]}({value}))" if dtype in _BY_WAY_OF else f"T({value})"
+
+
+def _load(argument: Argument, dtype: str) -> str:
     """The form of an expression that reads an argument's element, in the compute dtype."""
     value = f"from_{argument.half}({{}})" if argument.half else "{}"
     if argument.rounded:
         value = f"from_{argument.rounded}(to_{argument.rounded}(np.float32({value})))"
-    return f"bool({value})" if argument.condition else f"T({value})"
+    return f"bool({value})" if argument.condition else converted(value, dtype)
 
 
 def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, tuple[float, float]]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.codegen.emit_cpu import converted
 from jitgrad.kernels.program.dependences import Launch, Span, span_of
 from jitgrad.kernels.program.fused_kernel import fused_kernel
 from jitgrad.kernels.program.fused_text import FusedLoop, Step
@@ -82,7 +83,7 @@ class _Group:
             name, kind = self.values[span]
         if argument.condition:
             return f"bool({name})"
-        return name if kind == self.dtype else f"T({name})"
+        return name if kind == self.dtype else converted(name, self.dtype)
 
     def _number(self, number: Any) -> str:
         # Equal numbers are one argument; of those that may change, only what is one number.
@@ -149,4 +150,4 @@ class _Group:
 
 def _value(operand: str) -> str:
     """The name in an operand, which may be within a cast."""
-    return operand[operand.find("(") + 1 :].rstrip(")")
+    return operand[operand.rfind("(") + 1 :].rstrip(")")

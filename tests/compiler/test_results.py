@@ -1,5 +1,7 @@
 """What compiled functions return: containers that were there before, tensors with gradients and hooks of their own."""
 
+import warnings
+
 import pytest
 
 import jitgrad as torch
@@ -71,3 +73,14 @@ def test_modes_that_are_left_switched():
         assert not switching._variants
     finally:
         torch.set_grad_enabled(True)
+
+
+def test_negative_numbers_as_unsigned_ones():
+    def shift(x):
+        return x.to(torch.uint8) + 1
+
+    x, compiled = torch.linspace(-300, 300, 5000), torch.compile(shift)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of what runs uncompiled
+        for _ in range(3):
+            assert torch.equal(compiled(x), shift(x))

@@ -1,6 +1,9 @@
 """Conversions between tensors, Python, NumPy, dtypes and devices, beside PyTorch."""
 
 import pytest
+import torch
+
+import jitgrad
 
 from ...expressions import check, listed
 
@@ -81,3 +84,16 @@ torch.ones(2, dtype=torch.int64).requires_grad_()
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_conversion(expression):
     check(expression)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
+def test_numbers_that_an_integer_does_not_hold(dtype):
+    """The same for one number as for many, which vector instructions convert."""
+    numbers = [-2.0, -1.5, 0.5, 254.5, 300.0, -257.0, 70000.0, 2.0]
+    if dtype != "uint32":  # there PyTorch's depend on how many there are
+        numbers += [float("inf"), -3e9]
+    for count in (1, 9):
+        ours, theirs = (lib.tensor(numbers * count).to(getattr(lib, dtype)).tolist() for lib in (jitgrad, torch))
+        assert ours == theirs
+        apart = jitgrad.tensor([n for n in numbers * count for _ in range(2)])[::2]
+        assert apart.to(getattr(jitgrad, dtype)).tolist() == ours
