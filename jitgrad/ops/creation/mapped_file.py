@@ -15,9 +15,23 @@ from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.ops.creation.constants import as_dtype, finished
 
-__all__ = ["mapped_bytes"]
+__all__ = ["file_of", "mapped_bytes"]
+
+
+class _Mapped(mmap.mmap):
+    """A file's bytes; ``filename`` says which file's if writes reach it."""
+
+    filename: str | None = None
+
+
+def file_of(array: np.ndarray) -> str | None:
+    """The name of the file that writes to an array reach, None if there is none."""
+    base: Any = owner_of(array).base
+    content = base.obj if isinstance(base, memoryview) else base
+    return content.filename if isinstance(content, _Mapped) else None
 
 
 def mapped_bytes(name: str, shared: bool, nbytes: int) -> np.ndarray:
@@ -41,11 +55,12 @@ def mapped_bytes(name: str, shared: bool, nbytes: int) -> np.ndarray:
         elif have < nbytes:
             raise RuntimeError(f"file <{name}> size <{have}> is smaller than the required mapping size <{nbytes}>")
         try:
-            content = mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+            content = _Mapped(descriptor, nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
         except (OSError, OverflowError):  # which Python raises for negative lengths, the system for lack of memory
             raise RuntimeError(
                 f"unable to mmap {nbytes} bytes from file <{name}>: Cannot allocate memory (12)"
             ) from None
+    content.filename = name if shared else None
     return np.frombuffer(content, np.uint8)
 
 

@@ -58,4 +58,4 @@ for _name, _function in {
     "record_stream": _record_stream, "reinforce": _reinforce, "resize": _resize, "resize_as": _resize_as,
     "eig": eig, "lstsq": lstsq, "solve": solve, "symeig": symeig,
 }.items():  # fmt: skip
-    method(_function, _name)  # type: ignore[type-var]
+    method(_function, _name)

@@ -24,7 +24,7 @@ from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.strides import Memory, extent, owner_of, restrided, storage_of
 from jitgrad.kernels.lazy_array import memory_of
 from jitgrad.ops.creation import sharing
-from jitgrad.ops.creation.mapped_file import mapped_bytes
+from jitgrad.ops.creation.mapped_file import file_of, mapped_bytes
 
 __all__ = ["Storage", "UntypedStorage", "is_storage", "new_items", "storage_of_bytes", "untyped_storage"]
 
@@ -149,7 +149,6 @@ class UntypedStorage(Storage):
     """Memory as bytes: ``UntypedStorage(4)`` or ``UntypedStorage([1, 2])``."""
 
     __module__ = "jitgrad.storage"
-    filename: str | None = None
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         if isinstance(size, int):
@@ -163,6 +162,11 @@ class UntypedStorage(Storage):
         return self
 
     _untyped_storage = property(untyped)
+
+    @property
+    def filename(self) -> str | None:
+        """The name of the file that writes reach, None where they stay in memory."""
+        return None if self._items._layout.device != "cpu" else file_of(memory_of(self._items._data))
 
     def new(self) -> UntypedStorage:
         """An empty storage on the same device."""
@@ -230,10 +234,7 @@ class UntypedStorage(Storage):
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """A storage on the memory of a mapped file; writes reach the file only if it is ``shared``."""
-        name = os.fspath(filename)
-        made = storage_of_bytes(mapped_bytes(name, shared, nbytes))
-        made.filename = name if shared else None
-        return made
+        return storage_of_bytes(mapped_bytes(os.fspath(filename), shared, nbytes))
 
     def __reduce__(self) -> Any:
         return storage_of_bytes, (np.ascontiguousarray(self.cpu()._items.numpy()),)

@@ -18,6 +18,8 @@ def test_only_shared_memory_reaches_the_file(path, shared, kept):
     assert x.tolist() == [0, 1]
     x.add_(5)
     assert x.untyped_storage().nbytes() == 8
+    assert x.view(2, 1).untyped_storage().filename == (path if shared else None)
+    assert jitgrad.UntypedStorage.from_file(path, shared, 8).filename == (path if shared else None)
     assert np.fromfile(path, np.float32).tolist() == kept
 
 
