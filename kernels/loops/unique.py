@@ -11,7 +11,7 @@ from jitgrad.kernels.launch import loop
 
 __all__ = [
     "count_row_runs", "count_runs", "order_rows", "run_lengths", "run_numbers",
-    "segment_numbers", "take_row_runs", "take_runs",
+    "segment_edges", "segment_numbers", "take_row_runs", "take_runs",
 ]  # fmt: skip
 
 
@@ -51,6 +51,22 @@ def run_numbers(starts, order, numbers):
         end = starts[k + 1] if k + 1 < starts.size else numbers.size
         for i in range(starts[k], end):
             numbers[np.uint64(order[i]) if order.size else np.uint64(i)] = k
+
+
+@loop
+def segment_edges(lengths, edges, failed, size):
+    """Where segments of these lengths begin and end, a row each; ``failed[0]``: 1 if a length is negative, 2 if those
+    of a row do not add up to ``size``, else 0."""
+    failed[0] = 0
+    count = lengths.shape[1]
+    for r in range(lengths.shape[0]):
+        edges[r, 0] = 0
+        for k in range(count):
+            if lengths[r, k] < 0:
+                failed[0] = 1
+            edges[r, k + 1] = edges[r, k] + lengths[r, k]
+        if edges[r, count] != size and failed[0] == 0:
+            failed[0] = 2
 
 
 @loop

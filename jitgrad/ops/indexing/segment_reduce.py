@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,13 +12,12 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.registry import public
-from jitgrad.kernels.launch import launch
+from jitgrad.dispatch.sizes import as_flag
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import unique as kernels
 from jitgrad.ops.indexing.scatter_reduce import ReduceElements
 from jitgrad.ops.reduction.reduction_plan import unrecorded
-from jitgrad.ops.reduction.scan import Cumsum
 from jitgrad.ops.shape.copy import Contiguous, contiguous
-from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import Slice
 
 __all__: list[str] = []
@@ -54,21 +53,28 @@ def segment_reduce(
         )
     given = unrecorded(given)
     if lengths is not None:
-        if not unsafe:
-            _check_lengths(given, layout.shape[d])
-        ends = Cumsum.apply(given, -1)
-        given = Cat.apply([filled(intern(ends._layout.numpy_dtype, (*layout.shape[:d], 1)), 0), ends], -1)
+        given = _edges(given, layout.shape[d], as_flag(unsafe))
     return _reduced(data, reduce, d, given, initial)
 
 
-def _check_lengths(lengths: Any, size: int) -> None:
-    if bool((lengths < 0).any().item()):
+def _edges(lengths: Tensor, size: int, unsafe: bool) -> Tensor:
+    """Where segments begin and end, (..., count + 1) of lengths (..., count), which are checked unless ``unsafe``."""
+    *outer, count = lengths._layout.shape
+    rows = math.prod(outer)
+    edges, failed = np.empty((rows, count + 1), np.int64), np.zeros(1, np.int64)
+    launch(kernels.segment_edges, contiguous(lengths)._data.reshape(rows, count), edges, failed, size)
+    if not unsafe:
+        check(failed, _refuse_lengths)
+    edges = edges.reshape(*outer, count + 1)
+    return wrap(edges, layout_of(edges))
+
+
+def _refuse_lengths(failed: Any) -> NoReturn:
+    if failed.item(0) == 1:
         raise RuntimeError("lengths contains negative value!")
-    if bool((lengths.sum(-1) != size).any().item()):
-        raise RuntimeError(
-            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
-            "!unsafe."
-        )
+    raise RuntimeError(
+        "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+    )
 
 
 def _reduced(data: Tensor, reduce: str, d: int, edges: Any, initial: Any) -> Tensor:
