@@ -141,7 +141,8 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     if input._requires_grad and grad_state.enabled and not input._layout.contiguous:
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
     size, stride = (tuple(v) if type(v) is list else v for v in (size, stride))
-    result: Tensor = _strided_part(input, src, size, stride, storage_offset, input.storage_offset())
+    own = 0 if storage_offset is None else input.storage_offset()
+    result: Tensor = _strided_part(input, src, size, stride, storage_offset, own)
     return result
 
 
