@@ -100,6 +100,8 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     low, high = (number_argument("histc", n, k, v) for n, k, v in (("min", 3, min), ("max", 4, max)))
     if math.isfinite(low) and math.isfinite(high) and low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
+    if input._layout.dtype.is_half:
+        return histc(input.to(dtypes.float32), count, low, high).to(input.dtype)
     if dtype.kind != "f":
         raise not_implemented_for("histogram_cpu", input._layout.dtype)
     low, high = dtype.type(low), dtype.type(high)
