@@ -18,6 +18,7 @@ import numpy as np
 from numba.core import config
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.codegen.data_indices import deciding
 from jitgrad.kernels.codegen.emit_cpu import INLINE, retyped
 from jitgrad.kernels.codegen.index_checks import CHECK, Place, checked_tree
 from jitgrad.kernels.codegen.loop_faults import ranks, refuse_faults
@@ -26,7 +27,7 @@ from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
 from jitgrad.kernels.compiler import KernelError, compile_text
 from jitgrad.kernels.launch import Kernel, loop_head, text_file
 from jitgrad.kernels.split_call import PART, PARTS, SplitCall
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.kernels.words.syntax import parse, read_once
 
 __all__ = ["UserLoop", "always_checked"]
 
@@ -46,6 +47,7 @@ class UserLoop:
         self.source = LoopSource(function)
         self.name, self.parameters = self.source.name, self.source.parameters
         self.writes = tuple(k for k, p in enumerate(self.parameters) if p in outputs)
+        self.outputs = outputs
         # Parsed now and not at the first launch: errors in the text are raised where the loop is declared.
         refuse_faults(self.source, outputs)
         self.ranks = ranks(self.source)
@@ -58,6 +60,17 @@ class UserLoop:
         if found is None:
             found = self.kernels[dtype, checked] = self._compile(dtype, checked and not config.DISABLE_JIT)
         return found
+
+    @read_once
+    def deciding(self) -> frozenset[str]:
+        """The parameters whose values, and not only their shapes, decide on an index."""
+        helpers = {n: v.tree for n, v in self.source.named.items() if isinstance(v, Definition)}
+        return deciding(self.source.tree, helpers, self.outputs)
+
+    def decided_by_data(self, arguments: Sequence[Any]) -> bool:
+        """Whether elements of arrays or floats decide on an index: then it may differ in each call."""
+        given = zip(self.parameters, arguments, strict=True)
+        return any(p in self.deciding and not isinstance(a, (int, np.integer)) for p, a in given)
 
     def check_ranks(self, arguments: Sequence[Any]) -> None:
         """IndexError or RuntimeError for an array with another number of dimensions than the loop's text asks for."""
@@ -165,8 +178,9 @@ class _CheckedCall:
             return IndexError(f"{error} in {source.name} ({source.file}:{source.tree.lineno})")
         place, index, dimension, size = error.args
         at = self.places[place]
+        where = f"dimension {dimension} with size {size} of" if dimension >= 0 else f"the {size} elements of"
         return IndexError(
-            f"index {index} is out of bounds for dimension {dimension} with size {size} of {at.array!r}: "
+            f"index {index} is out of bounds for {where} {at.array!r}: "
             f"{at.expression} in {at.function} ({at.file}:{at.line})"
         )
 

@@ -152,10 +152,7 @@ class DerivedOp:
     def _forward(self, *values: Any) -> Any:
         plan = self.plan(values)
         arguments = plan.arguments(values)
-        if plan.unchecked:
-            plan.derivation.checked(plan.forms)(*arguments)
-            plan.unchecked = self.check is True
-            arguments = plan.arguments(values)
+        plan.check(arguments)
         wanted = self.wanted(values)
         if observers:
             outs = self._recorded(plan, arguments)
@@ -199,7 +196,13 @@ class DerivedOp:
         given = dict(zip(program.parameters[count:], arguments[count:], strict=True))
         outs = [_tensor(given.get(n, v), plan.dtype) for n, v in zip(program.outputs, results, strict=True)]
         fresh = [o for n, o in zip(program.outputs, outs, strict=True) if n not in given]
-        run = plan.derivation.value_into(plan.forms)
+        store = plan.derivation.value_into(plan.forms)
+
+        def checked(*args: Any) -> None:
+            plan.check(args[: len(arguments)])
+            store(*args)
+
+        run = store if plan.checks.settled() else checked
         writes = range(len(self.inputs), len(arguments) + len(fresh))
         launch(Kernel(self.name, run, tuple(writes)), *arguments, *[o._data for o in fresh])
         return outs
@@ -288,7 +291,7 @@ class Plan:
         self.forms = tuple([form for _, form in kinds])
         self.derivation = op.derivation(tuple([kind for kind, _ in kinds]))
         self.outputs = self.derivation.program.outputs
-        self.unchecked = op.check is not False
+        self.checks = self.derivation.checks(op.check, self.forms)
         self.in_shares: tuple[InShares | None] | None = None
 
     @property
@@ -298,6 +301,13 @@ class Plan:
         if many and self.in_shares is None:
             self.in_shares = (in_shares(self.derivation),)
         return self.in_shares[0] if many and self.in_shares is not None else None
+
+    def check(self, arguments: Sequence[Any]) -> None:
+        """IndexError for an index beyond its array, where calls with such arguments are to be checked."""
+        if self.checks.due(arguments):
+            count = len(self.op.inputs)
+            self.derivation.checked(self.forms)(*arguments[:count], *[a.copy() for a in arguments[count:]])
+            self.checks.passed(arguments)
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """What a compiled function takes: arrays and numbers, and new arrays for outputs among the parameters."""
@@ -351,6 +361,7 @@ def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
 def call_key(values: Sequence[Any]) -> tuple[Any, ...]:
     """What decides on a call but for the values of floats: layouts, shapes with dtypes, whole numbers, types."""
     return tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int
+                  else int(v) if isinstance(v, np.integer)
                   else (v.shape, v.dtype) if isinstance(v, np.ndarray) else type(v) for v in values])  # fmt: skip
 
 

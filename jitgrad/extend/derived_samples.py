@@ -201,13 +201,9 @@ class OverSamples(DerivedOp):
         return tuple(outs) if len(outs) > 1 else outs[0]
 
     def _check(self, plan: _BatchPlan, samples: Samples) -> None:
-        """Compare indices with sizes in the first sample where that is due, in all of them where it always is."""
-        one, count = plan.one, len(self.inputs)
-        if one.unchecked:
-            for k in range(plan.size if self.check else 1):
-                found = samples(k)
-                one.derivation.checked(one.forms)(*found[:count], *[a.copy() for a in found[count:]])
-            one.unchecked = self.check is True
+        """Compare indices with sizes in the samples for which that is due."""
+        for k in range(0 if plan.one.checks.settled() else plan.size):
+            plan.one.check(samples(k))
 
     def _batch(self, plan: _BatchPlan, arguments: list[Any], wanted: Names) -> list[Tensor]:
         """The results; what backward needs of each sample is kept where inputs require grad."""
@@ -248,6 +244,7 @@ class OverSamples(DerivedOp):
 
         def call(*args: Any) -> None:
             samples = self.samples(args[:count], args[count:])
+            self._check(plan, samples)
             over_threads(plan.size, lambda first, last: [run(*samples(k)) for k in range(first, last)])
 
         given = [*arguments, *written, *(results.arrays[i] for i in results.own)]

@@ -14,6 +14,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.extend.derived_op import DerivedOp, array_or_number, call_key, kind_of
 from jitgrad.extend.pair_names import PairNames
 from jitgrad.extend.pair_outputs import PairOutputs
+from jitgrad.kernels.adjoint.checked_calls import CheckedCalls
 from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
 from jitgrad.kernels.adjoint.functions import gradient_function
 from jitgrad.kernels.adjoint.notes import Notes
@@ -43,7 +44,7 @@ def differentiable(
 
     shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
-    first call with each combination of shapes and whole numbers.
+    first call with each combination of shapes and whole numbers, and in others where data decide on indices.
 
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
     function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward
@@ -88,7 +89,7 @@ class Differentiable:
         self.free = inspect.Signature([*inputs, *(known[n].replace(default=None) for n in self.outputs)])
         self.derivations: dict[tuple[Kind, ...], Derivation] = {}  # their programs have the outputs last
         self.in_order: dict[tuple[Kind, ...], Derivation] = {}  # of functions with outputs among the parameters
-        self.checked: dict[Any, bool] = cache()
+        self.checked: dict[Any, CheckedCalls] = cache()
         layouts = None
         if self.outputs:
             rule = PairOutputs(PairNames(self.name, self.parameters, nondifferentiable), shape, dtype)
@@ -199,11 +200,14 @@ class Differentiable:
 
     def checked_results(self, derivation: Derivation, arguments: Sequence[Any]) -> Any:
         """The results of a call with checks of indices, if one with such arguments is to have them; else None."""
-        key = call_key(arguments)
-        if self.op.check is False or (self.op.check is None and key in self.checked):
+        key = derivation, *call_key(arguments)
+        checks = self.checked.get(key)
+        if checks is None:
+            checks = self.checked[key] = derivation.checks(self.op.check, _forms(derivation))
+        if not checks.due(arguments):
             return None
         results = derivation.checked(_forms(derivation))(*arguments)
-        self.checked[key] = True
+        checks.passed(arguments)
         return results
 
     def _refuse_shared(self, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

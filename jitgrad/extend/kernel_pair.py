@@ -53,9 +53,10 @@ def kernel_pair(
 
     check: whether indices are compared with the arrays' sizes; an index beyond them raises IndexError,
     where an unchecked one reads or overwrites foreign memory. By default the first call with each
-    combination of dtypes, shapes and values of whole numbers is checked, and later ones are not: enough
-    where nothing else decides on the indices. True: every call, for indices that are computed from
-    elements or floats. False: none.
+    combination of dtypes, shapes and values of whole numbers is checked, and later ones are not, unless
+    the text computes indices from elements of arrays or from floats: such a loop is checked in every
+    call. True: every call, also where elements or floats decide only whether a statement runs that has
+    indices. False: none.
 
     parallel: the rows of ``for i in numba.prange(n)``, the loop's last statement, are shared among
     threads. They must be independent. Otherwise ``prange`` is ``range``.

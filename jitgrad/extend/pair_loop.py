@@ -3,8 +3,8 @@
 What a launch needs is planned once for each combination of the arguments' layouts and whole numbers, since those decide
 which indices a loop computes. The first call of a combination runs the checked kernel; only if it succeeds is the
 combination remembered, with the unchecked kernel. So checks cost the later calls nothing: these look up the plan that
-they need anyway. Indices that are computed from elements or from floats may differ from call to call: for those is
-``check=True``.
+they need anyway. Indices that are computed from elements or from floats may differ from call to call: a loop whose text
+has such indices keeps the checked kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.layout import cache
 from jitgrad.core.tensor import Tensor
-from jitgrad.kernels.codegen.loop_faults import refuse_faults
+from jitgrad.kernels.codegen.loop_faults import refuse_faults, refuse_hidden_writes
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.cuda.provider import user_kernel
 from jitgrad.kernels.device_array import DeviceArray, check_one_device
@@ -43,6 +43,8 @@ class PairLoop:
     def __init__(self, name: str, loop: UserLoop, check: bool | None, cuda: Callable[..., None] | None = None):
         self.name, self.loop, self.check, self.cuda = name, loop, check, cuda
         self.parameters = loop.parameters
+        if check is False:
+            refuse_hidden_writes(loop.source, [self.parameters[k] for k in loop.writes])
         if cuda is not None:
             self._check_cuda(LoopSource(cuda, also={"cuda"}))
 
@@ -78,6 +80,8 @@ class PairLoop:
             return kernel, ways
         self.loop.check_ranks(given)
         always = self.check or always_checked()
+        if self.check is None and not always:
+            always = self.loop.decided_by_data(given)
         launch(self.loop.kernel(literals, always or self.check is None), *given)
         return self.loop.kernel(literals, always), ways
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.adjoint.checked_calls import CheckedCalls
 from jitgrad.kernels.adjoint.checks import Places, checked_lines
 from jitgrad.kernels.adjoint.functions import (
     HELPERS,
@@ -81,6 +82,24 @@ class Derivation:
     def checked(self, forms: Forms) -> Callable[..., Any]:
         """``plain`` with indices compared with sizes; IndexError names the file, the line, the array and the index."""
         return self._once(("checked", forms), lambda: self._checked(forms))
+
+    def checks(self, check: bool | None, forms: Forms) -> CheckedCalls:
+        """Which calls, with arguments of certain layouts and certain whole numbers, are to be ``checked``."""
+        if check is not None:
+            return CheckedCalls(check, (), ())
+
+        def make() -> list[str]:
+            from jitgrad.kernels.codegen.data_indices import deciding
+            from jitgrad.kernels.words.syntax import parse
+
+            tree = parse(self._values().definition("values")).body[0]
+            return sorted(deciding(tree, {}, self.program.outputs))  # type: ignore[arg-type]
+
+        names = self._once("deciding", lambda: self._noted("deciding", make))
+        kinds = self.program.kinds
+        given = [n for n, f in zip(self.program.parameters, forms, strict=True) if f == NUMBER]
+        fixed = {n for n in given if kinds[n].dtype == "int64"}
+        return CheckedCalls(check, self.program.parameters, set(names) - fixed)
 
     def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results..., kept...)``, as many results as outputs."""

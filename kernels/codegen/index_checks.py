@@ -4,6 +4,9 @@ Numba's own ``boundscheck=True`` says that an index is out of bounds, and neithe
 text ``x[i, j]`` reads ``x[_within(x, i, 0, 7), _within(x, j, 1, 8)]``, where 7 and 8 are the numbers of the two indices
 in a list of places. ``_within`` returns the index or raises ``IndexError(place, index, dimension, size)``.
 
+Numba compares no index of ``x.flat`` with its size, and counts a negative one from before the array: here both are
+refused.
+
 What is left to Numba's check: slices (which never reach beyond an array), arrays as indices, indices after ``...``, and
 arrays that only an expression with a call names.
 """
@@ -32,6 +35,17 @@ def _within_of_types(array, index, dimension, place):
         size = array.shape[dimension]
         if index >= size or index < -size:
             raise IndexError(place, index, dimension, size)
+        return index
+    return check
+
+def _within_flat(array, index, place):
+    raise NotImplementedError
+
+@_overload(_within_flat, jit_options={"nogil": True, "error_model": "numpy"})
+def _within_flat_of_types(array, index, place):
+    def check(array, index, place):
+        if index >= array.size or index < 0:
+            raise IndexError(place, index, -1, array.size)
         return index
     return check
 """
@@ -67,8 +81,14 @@ class _Check(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         original = copy.deepcopy(node)
         self.generic_visit(node)
+        flat = isinstance(original.value, ast.Attribute) and original.value.attr == "flat"
+        base = original.value.value if flat else original.value  # type: ignore[attr-defined]
         # The array is evaluated twice, so it may only be a name or an item of one.
-        if not _is_plain(original.value):
+        if not _is_plain(base):
+            return node
+        if flat:
+            place = self._place(original, base)
+            node.slice = ast.Call(ast.Name("_within_flat", ast.Load()), [_as_operand(base), node.slice, place], [])
             return node
         array = _as_operand(original.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -89,9 +109,12 @@ class _Check(ast.NodeTransformer):
         return not isinstance(number, ast.Constant) or (isinstance(array, ast.Name) and array.id in self.arrays)
 
     def _call(self, node: ast.Subscript, array: ast.expr, index: ast.expr, dimension: int) -> ast.Call:
-        numbers = [ast.Constant(dimension), ast.Constant(len(self.places))]
-        self.places.append(Place(self.file, node.lineno, self.function, ast.unparse(array), ast.unparse(node)))
+        numbers = [ast.Constant(dimension), self._place(node, array)]
         return ast.Call(ast.Name("_within", ast.Load()), [copy.deepcopy(array), index, *numbers], [])
+
+    def _place(self, node: ast.Subscript, array: ast.expr) -> ast.Constant:
+        self.places.append(Place(self.file, node.lineno, self.function, ast.unparse(array), ast.unparse(node)))
+        return ast.Constant(len(self.places) - 1)
 
 
 def _is_plain(node: ast.expr) -> bool:

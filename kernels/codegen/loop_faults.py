@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jitgrad.kernels.codegen.source import LoopSource, SourceError
 
-__all__ = ["Rank", "fault", "ranks", "refuse_faults", "root", "stores"]
+__all__ = ["Rank", "fault", "ranks", "refuse_faults", "refuse_hidden_writes", "root", "stores"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,19 @@ def _refuse_writes(source: LoopSource, outputs: Sequence[str]) -> None:
         if (name := root(store)) in inputs:
             what = f"writes into its input {name}: {ast.unparse(store)}; write into {outputs[0]}, or into a copy"
             raise fault(source, store, what)
+
+
+def refuse_hidden_writes(source: LoopSource, outputs: Sequence[str]) -> None:
+    """SourceError for a loop that writes to an input by another name, in a helper, or by a method such as ``sort``.
+
+    For loops that are never checked: the checked form of others takes inputs as read-only arrays.
+    """
+    inputs = set(source.parameters) - set(outputs) - _names(source.tree.body, ast.Store)
+    written = {source.parameters[k] for k in source.writes}
+    calls = (n.func for n in ast.walk(source.tree) if isinstance(n, ast.Call))
+    written |= {root(f) for f in calls if isinstance(f, ast.Attribute) and f.attr in ("fill", "partition", "sort")}
+    for name in sorted(written & inputs):
+        raise fault(source, source.tree, f"writes into its input {name}; write into {outputs[0]}, or into a copy")
 
 
 def ranks(source: LoopSource) -> list[Rank]:
