@@ -21,6 +21,7 @@ from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.launch_plan import resolved
+from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.kernels.launch import Kernel, Loop, launch
 from jitgrad.kernels.loops.optimizer import foreach
 from jitgrad.ops.shape.copy import contiguous
@@ -43,6 +44,7 @@ class _Plan:
         rows: dict[Any, list[int]] = {}
         counted = foreach(loop, 1).counted
         for k, layout in enumerate(columns[0]):
+            check_memory(layout)
             # Counters have a dtype of their own: float32, or float64 where that was the default dtype.
             counters = [c[k].numpy_dtype for c in columns[len(columns) - counted :]]
             if len(set(counters)) > 1:

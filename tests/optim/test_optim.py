@@ -317,3 +317,12 @@ def test_gradients_of_a_learning_rate():
     optim.SGD([weights], lr=lr, differentiable=True).step()
     weights.sum().backward()
     assert lr.grad.item() == pytest.approx(0.0, abs=1e-12) and numbers(p.grad).tolist() == [1.0, 1.0]
+
+
+def test_parameters_whose_elements_share_memory_are_refused():
+    p = torch.nn.Parameter(torch.ones(1).expand(3))
+    p.grad = torch.ones(3)
+    for optimizer in (torch.optim.SGD([p], lr=0.1), torch.optim.Adam([p], lr=0.1)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            optimizer.step()
+    assert p.tolist() == [1.0, 1.0, 1.0]

@@ -293,9 +293,11 @@ class Unfold(SliceView, public="method"):
             raise RuntimeError(f"step is {step} but must be > 0")
         if not x_layout.ndim:  # as a vector of one element
             return relaying(x_layout, (size,), (1,))
-        shape, strides = x_layout.shape, x_layout.strides
-        return relaying(x_layout, (*shape[:d], (n - size) // step + 1, *shape[d + 1 :], size),
-                        (*strides[:d], stride * step, *strides[d + 1 :], stride))  # fmt: skip
+        shape, strides, count = x_layout.shape, x_layout.strides, (n - size) // step + 1
+        # One slice needs no distance to a next, which for a huge step may be more than a stride holds.
+        between = stride * step if count > 1 else min(stride * step, 1 << 59)
+        return relaying(x_layout, (*shape[:d], count, *shape[d + 1 :], size),
+                        (*strides[:d], between, *strides[d + 1 :], stride))  # fmt: skip
 
 
 def _as_strided_batched(call: BatchedCall) -> Any:

@@ -125,6 +125,10 @@ def test_parts(shape, data):
         same(tensor.diagonal(k), np.diagonal(array, k), None)
 
 
+def test_one_window_of_a_huge_step():
+    assert X.unfold(1, 2, 2**62).tolist() == [[[*row[:2]]] for row in X.tolist()]
+
+
 def test_views_launch_nothing():
     x = torch.zeros(2, 3, 4)
     seen = []
