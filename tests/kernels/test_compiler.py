@@ -8,6 +8,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pytest
 
@@ -193,6 +194,15 @@ def test_threads_compile_one_kernel_at_once(cache):
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(call, range(4))) == [[8.0] * 3] * 4
+
+
+def test_a_kernel_that_another_thread_has_compiled_is_not_counted(cache):
+    kernel = compiler.compile_text("scale", TEXT.format(factor=9))
+    array = numba.typeof(np.zeros(3))
+    before = counts()
+    for _ in range(2):
+        kernel.compile((array, array))
+    assert counts() == (before[0] + 1, before[1])
 
 
 def test_a_type_error_names_kernel_types_and_line():
