@@ -100,6 +100,19 @@ def _check_vector(x: Any) -> None:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._layout.shape)}")
 
 
+def _choices(n: int, r: int, repeated: bool) -> np.ndarray:
+    """The places of all choices of ``r`` of ``n`` things: only sizes say which, so they are no kernel's result."""
+    if r > n and not (n and repeated):
+        return np.empty((0, r), np.int64)
+    places = np.arange(n).reshape(n, 1)
+    for _ in range(r - 1):  # each choice of one element less, with all that may follow its last
+        first = places[:, -1] + (0 if repeated else 1)
+        counts = (n - first).clip(0)
+        starts = np.repeat(first - counts.cumsum() + counts, counts)
+        places = np.column_stack([places.repeat(counts, 0), np.arange(counts.sum()) + starts])
+    return places
+
+
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector, a row for each, in its order; ``with_replacement`` also repeated."""
     _check_vector(input)
@@ -108,16 +121,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if not r:
         return filled(intern(input._layout.numpy_dtype, (0,)), 0)
-    repeated = as_flag(with_replacement)
-    if r > n and not (n and repeated):
-        return filled(intern(input._layout.numpy_dtype, (0, r)), 0)
-    # Only sizes say which places these are, so they are no kernel's result.
-    places = np.arange(n).reshape(n, 1)
-    for _ in range(r - 1):  # each choice of one element less, with all that may follow its last
-        first = places[:, -1] + (0 if repeated else 1)
-        counts = (n - first).clip(0)
-        starts = np.repeat(first - counts.cumsum() + counts, counts)
-        places = np.column_stack([places.repeat(counts, 0), np.arange(counts.sum()) + starts])
+    places = _choices(n, r, as_flag(with_replacement))
     index = np.ascontiguousarray(places.reshape(-1))
     return UnsafeView.apply(IndexSelect.apply(input, 0, wrap(index, layout_of(index))), places.shape)
 

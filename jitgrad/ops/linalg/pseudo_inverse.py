@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import Layout
+from jitgrad.core.layout import Layout, broadcast_shapes
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag
+from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import spectral as kernels
 from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_square, row_major
@@ -24,6 +24,7 @@ from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.svd import LinalgSvd
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.expand import Expand
 
 __all__ = ["LinalgPinv", "check_tolerances", "threshold"]
 
@@ -50,8 +51,13 @@ def _array(bound: Any, values: Tensor) -> Any:
 
 
 def check_tolerances(op: str, **given: Any) -> None:
-    """RuntimeError for complex tensors among tolerances, given by the names that errors show."""
+    """Tolerances, given by the names that errors show, are real numbers or tensors.
+
+    TypeError for what is neither; RuntimeError for complex tensors.
+    """
     for name, value in given.items():
+        if value is not None and not isinstance(value, Tensor):
+            float_argument(op.rpartition(".")[2], name, None, value)
         if isinstance(value, Tensor) and value.is_complex():
             raise RuntimeError(
                 f"{op}: {name} tensor of complex type is not supported. Got {scalar_type(value.dtype)}"
@@ -124,11 +130,16 @@ def linalg_pinv(
     """The pseudo-inverses (*, n, m) of matrices (*, m, n), by their singular values, or eigenvalues if ``hermitian``.
 
     Values up to max(atol, rtol * the largest) count as zero; ``rtol``, ``rcond`` by its elder name, is the dtype's
-    rounding times the longer side by default, 0 if ``atol`` is given. LinAlgError where LAPACK finds no values.
+    rounding times the longer side by default, 0 if ``atol`` is given; tensors of them broadcast to *. LinAlgError where LAPACK finds no values.
     """
     _check(input._layout, as_flag(hermitian))
     check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
-    return LinalgPinv.apply(input, atol, rtol if rcond is None else rcond, as_flag(hermitian))
+    relative = rtol if rcond is None else rcond
+    *batch, m, n = input._layout.shape
+    wanted = broadcast_shapes(batch, *(t._layout.shape for t in (atol, relative) if isinstance(t, Tensor)))
+    if wanted != tuple(batch):  # several tolerances for a matrix are several matrices
+        input = Expand.apply(input, (*wanted, m, n))
+    return LinalgPinv.apply(input, atol, relative, as_flag(hermitian))
 
 
 @public

@@ -100,6 +100,8 @@ def test_choices(r):
     for repeated, choose in ((False, itertools.combinations), (True, itertools.combinations_with_replacement)):
         found = torch.combinations(x, r, repeated)
         assert found.shape == (len(rows := [list(c) for c in choose(x.tolist(), r)]), r) and found.tolist() == rows
+    none = torch.combinations(x[:1], r + 1)  # a result without elements is recorded, too
+    assert none.shape == (0, r + 1) and torch.autograd.grad(none.sum(), x)[0].tolist() == [0] * 4
     grid = torch.cartesian_prod(x, x[:r])
     assert grid.tolist() == [list(p) for p in itertools.product(x.tolist(), x[:r].tolist())]
 

@@ -180,6 +180,21 @@ def test_pinv_of_any_rank():
     assert torch.linalg.matrix_rank(torch.ones(2, 0, 3)).tolist() == [0, 0]
 
 
+def test_tolerances_that_broadcast_and_those_that_are_no_numbers():
+    x = torch.tensor(np.diag([1.0, 0.1]), requires_grad=True)
+    for name in ("atol", "rtol"):
+        found = torch.linalg.pinv(x, **{name: torch.tensor([[0.5], [0.01], [2.0]])})
+        assert found.shape == (3, 1, 2, 2)
+        assert found.diagonal(dim1=-2, dim2=-1).tolist() == [[[1, 0]], [[1, 10]], [[0, 0]]]
+        assert torch.autograd.grad(found.sum(), x)[0].shape == (2, 2)
+        with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
+            torch.linalg.pinv(x.expand(2, 2, 2), **{name: torch.ones(3)})
+        for function, op in ((torch.linalg.pinv, "pinv"), (torch.linalg.matrix_rank, "matrix_rank")):
+            for wrong in ([], "a", 1j):
+                with pytest.raises(TypeError, match=rf"{op}\(\): argument '{name}' must be float"):
+                    function(x, **{name: wrong})
+
+
 def test_low_rank_approximations():
     torch.manual_seed(0)
     x = torch.tensor(draw(8, 2) @ draw(2, 5, seed=1))
