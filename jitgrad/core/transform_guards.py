@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.core.grad_mode import state
 
-__all__ = ["API", "check_capture", "refuse_inside", "scopes", "transforming"]
+__all__ = ["API", "check_capture", "refuse_inside", "scopes", "transforming", "writing_captured"]
 
 # The open scopes of all threads. A list that is mostly empty is quicker to test than a thread-local's attribute.
 scopes: list[Any] = []
@@ -34,6 +36,20 @@ def check_capture(target: Any, name: str) -> None:
             f"(aten::{_OVERLOADS.get(name, f'{name}_')}) that would mutate a captured Tensor. This is not supported; "
             "please rewrite the function being transformed to explicitly accept the mutated Tensor(s) as inputs."
         )
+
+
+@contextmanager
+def writing_captured() -> Iterator[None]:
+    """What ops remember beside their results, running averages say, may be written to where it is captured."""
+    scope = state.scope
+    before = scope is not None and scope.unchecked
+    if scope is not None:
+        scope.unchecked = True
+    try:
+        yield
+    finally:
+        if scope is not None:
+            scope.unchecked = before
 
 
 def transforming() -> bool:

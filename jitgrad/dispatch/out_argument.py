@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from jitgrad.core.errors import must_be
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import intern
@@ -39,6 +40,7 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     if out is None:
         return result
     if isinstance(result, tuple):
+        _check_tuple(op, len(result), out)
         for part, (one, target) in enumerate(zip(result, out, strict=True)):  # all before the first is written
             if isinstance(target, Tensor):
                 check_out_dtype(op, one.dtype, target.dtype, part)
@@ -71,6 +73,19 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     copy_into(out._data, out._layout, result)
     count_write(out)
     return out
+
+
+def _check_tuple(op: str, count: int, out: Any) -> None:
+    """TypeError if ``out`` is no tuple or list of ``count`` tensors.
+
+    RuntimeError for a wrong number where the number of results depends on the operand, as ``unbind_copy``'s does.
+    """
+    if not isinstance(out, (tuple, list)):
+        raise must_be(op, "out", None, "tuple of Tensors", out)
+    if len(out) != count:
+        if op.endswith("_copy"):
+            raise RuntimeError(f"{op}_int_out expected an out= argument of size {count}, got size {len(out)}")
+        raise TypeError(f"expected tuple of {count} elements but got {len(out)}")
 
 
 def _into_sparse(op: str, result: Tensor, out: Tensor) -> Tensor:

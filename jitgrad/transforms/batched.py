@@ -329,5 +329,6 @@ def _as_operand(operation: Any, operands: tuple[Any, ...], x: Tensor) -> Tensor:
     """
     if not isinstance(x, Wrapped) or x._layout.ndim or x.dtype.name == "bool":
         return x
-    dtype = operation._dtypes(operands, None)[0]
+    computed, result = operation._dtypes(operands, None)
+    dtype = result if operation.op.in_double else computed  # their kernels widen what they read
     return x if x.dtype is dtype or x.dtype.category > dtype.category else x.to(dtype)

@@ -18,6 +18,7 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_inplace_target
+from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
@@ -354,6 +355,7 @@ def _source_or_value(op: str, dim: Any, index: Any, src: Any, value: Any) -> Any
     return value if src is None else src
 
 
+@takes_out
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:  # fmt: skip

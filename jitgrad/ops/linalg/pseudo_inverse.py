@@ -130,7 +130,8 @@ def linalg_pinv(
     """The pseudo-inverses (*, n, m) of matrices (*, m, n), by their singular values, or eigenvalues if ``hermitian``.
 
     Values up to max(atol, rtol * the largest) count as zero; ``rtol``, ``rcond`` by its elder name, is the dtype's
-    rounding times the longer side by default, 0 if ``atol`` is given; tensors of them broadcast to *. LinAlgError where LAPACK finds no values.
+    rounding times the longer side by default, 0 if ``atol`` is given; tensors of them broadcast to *. LinAlgError where
+    LAPACK finds no values.
     """
     _check(input._layout, as_flag(hermitian))
     check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)

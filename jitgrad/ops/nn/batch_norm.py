@@ -14,6 +14,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.transform_guards import writing_captured
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
@@ -322,7 +323,7 @@ def _composed(
     mean, var = (None, None) if training else (running_mean, running_var)
     normal = _normal(x, mean, var, eps)[0]
     if training and running_mean is not None:
-        with no_grad():
+        with no_grad(), writing_captured():
             var, mean = var_mean(x.detach(), beside_channels(x))
             try:
                 running_mean.mul_(1 - momentum).add_(mean * momentum)
@@ -349,7 +350,8 @@ def instance_norm(
     out = batch_norm(rows, many[0], many[1], many[2], many[3], use_input_stats, momentum, eps)
     for running, moved in ((running_mean, many[2]), (running_var, many[3])):
         if running is not None and use_input_stats and n:
-            running.copy_(moved.view(n, channels).mean(0))
+            with writing_captured():
+                running.copy_(moved.view(n, channels).mean(0))
     return out.view(input.shape)
 
 

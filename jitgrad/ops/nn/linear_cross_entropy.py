@@ -9,9 +9,11 @@ from typing import Any
 from jitgrad.core.dtypes import int64
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
+from jitgrad.dispatch.half_ops import widened
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn.margin_losses import REDUCTIONS, functional
 from jitgrad.ops.nn.nll_loss import IGNORED, cross_entropy
+from jitgrad.ops.shape.copy import cast
 
 __all__ = ["linear_cross_entropy"]
 
@@ -69,9 +71,13 @@ def linear_cross_entropy(
         rows = math.prod(linear_weight.shape[:-1])
         linear_weight = linear_weight.reshape(rows, linear_weight.shape[-1])
         linear_bias = None if linear_bias is None else linear_bias.reshape(rows)
+    dtype = input.dtype
+    if by_chunks:  # which keeps logits of 16-bit floats in float32
+        input, linear_weight, linear_bias, weight = map(widened, (input, linear_weight, linear_bias, weight))
     logits = linear(input, linear_weight, linear_bias).reshape(shape)
     ignored = IGNORED if ignore_index is None else ignore_index
     loss = cross_entropy(
         logits, target, weight, reduction=reduction, ignore_index=ignored, label_smoothing=label_smoothing
     )
+    loss = cast(loss, dtype) if by_chunks and dtype.is_half else loss
     return loss.squeeze(0) if by_chunks and input.dim() == 1 else loss  # a view, as PyTorch's

@@ -103,6 +103,8 @@ def _hinge_embedding(x: Tensor, target: Tensor, margin: float, reduction: str) -
     margin = float_argument("hinge_embedding_loss", "margin", 3, margin)
     if target._layout.dtype.is_floating_point and x._layout.dtype.is_floating_point:
         target = cast(target, x._layout.dtype)  # of which only 1 and -1 count: the loss has the dtype of x
+    if target._requires_grad:
+        target = target.detach()
     return reduced(rows.HingeEmbedding.apply(target, x, margin), reduction)
 
 

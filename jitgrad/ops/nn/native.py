@@ -10,6 +10,7 @@ from jitgrad.core.dtypes import bool_, uint8
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
+from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.parameter_types import explained
 from jitgrad.ops.creation.constants import empty, new, zeros_like
@@ -120,7 +121,8 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
     for place, (name, x) in enumerate((("grad_output", grad_output), ("output", output)), 1):
         if not isinstance(x, Tensor):
             raise must_be_tensor("_softmax_backward_data", name, place, x)
-    products = grad_output * output
+    output = widened(output)  # 16-bit floats are rounded once
+    products = widened(grad_output) * output
     return cast(products - output * SumDim.apply(products, dim, True), input_dtype)
 
 

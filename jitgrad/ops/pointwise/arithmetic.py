@@ -323,7 +323,7 @@ def digamma_derivative(n: float, x: Tensor) -> Tensor:
     return table.digamma(x) if n == 0 else apply(table.polygamma, x, int(n))
 
 
-public(polygamma, method_too=False)
+public(takes_out(polygamma, iterated=True), method_too=False)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:

@@ -37,6 +37,10 @@ CASES = {
     "mask": lambda lib, d: lib.tensor([3.0, 1, 2], dtype=d)[lib.tensor([True, False, True])],
     "cat": lambda lib, d: lib.cat([lib.ones(2, dtype=d), lib.ones(2)]),
     "matmul": lambda lib, d: lib.linspace(0, 3, 6, dtype=d).view(2, 3) @ lib.linspace(1, 2, 3, dtype=d),
+    "cross entropy by chunks": lambda lib, d: lib.nn.functional.linear_cross_entropy(
+        lib.linspace(-3, 5, 8, dtype=d).view(1, 8), lib.linspace(-1, 1, 32, dtype=d).view(4, 8).sin(), lib.tensor([1]),
+        linear_bias=lib.linspace(-2, 3, 4, dtype=d), options=lib.nn.LinearCrossEntropyOptions(),
+    ),
     "matmul of two dtypes": lambda lib, d: lib.ones(2, 2, dtype=d) @ lib.ones(2, 2),
     "with float32": lambda lib, d: lib.ones(2, dtype=d) + lib.ones(2),
     "with float32 without dims": lambda lib, d: lib.ones(2, dtype=d) + lib.ones(()),
@@ -217,3 +221,11 @@ def unsigned(lib, name):
 @pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
 def test_wide_unsigned(name):
     assert list(unsigned(jitgrad, name)) == list(unsigned(torch, name))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_the_gradient_of_softmax_is_rounded_once(name):
+    g, out = (jitgrad.linspace(a, b, 60, dtype=getattr(jitgrad, name)).view(3, 20) for a, b in ((-3, 5), (0.1, 0.4)))
+    exact = jitgrad._softmax_backward_data(g.double(), out.double(), 1, jitgrad.float64)
+    found = jitgrad._softmax_backward_data(g, out, 1, g.dtype)
+    assert found.dtype is g.dtype and found.equal(exact.to(g.dtype))

@@ -18,6 +18,9 @@ torch.dot(t, t, out=OUT)
 torch.softmax(m, 1, out=OUT)
 torch.argmax(m, 1, out=OUT)
 torch.gather(t, 0, i, out=OUT)
+torch.scatter(t, 0, i, t, out=OUT)
+torch.scatter(t, 0, i, 0.25, reduce="add", out=OUT)
+torch.polygamma(1, m, out=OUT)
 torch.take(t, i, out=OUT)
 torch.index_select(t, 0, i, out=OUT)
 torch.amax(m, 0, out=OUT)
@@ -36,6 +39,23 @@ torch.zeros(2, dtype=torch.float32, out=OUT)
 torch.sort(t, out=(OUT, n))
 torch.kthvalue(t, 1, out=(OUT, n))
 """)
+
+
+NO_PAIRS = listed("""
+torch.kthvalue(t, 1, out=f)
+torch.linalg.qr(m, out=f)
+torch.linalg.qr(m, out=(f,))
+torch.sort(t, out=(f,))
+torch.sort(t, out=[f, n, n])
+torch.aminmax(t, out=(f,))
+torch.unbind_copy(m, out=f)
+torch.unbind_copy(m, out=[f])
+""")
+
+
+@pytest.mark.parametrize("call", NO_PAIRS)
+def test_numbers_of_tensors(call):
+    check(call, SETUP)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -150,6 +150,26 @@ def of_a_leaf(m, x):
 
 
 PROGRAMS["gradients of what is captured"] = outer_gradient
+
+
+def averages(norm, transform):
+    """Running averages, which belong to no argument, move under every transform but vmap."""
+
+    def program(m, x):
+        x, mean, var = x.reshape(2, 3, 2), m.zeros(3, dtype=m.float64), m.ones(3, dtype=m.float64)
+        keywords = {"training": True} if norm == "batch_norm" else {}
+
+        def of(a):
+            return getattr(m.nn.functional, norm)(a, mean, var, **keywords)
+
+        made = m.func.jvp(of, (x,), (x.sin(),)) if transform == "jvp" else m.func.grad(lambda a: of(a).sin().sum())(x)
+        return made, mean, var
+
+    return program
+
+
+for _norm in ("batch_norm", "instance_norm"):
+    PROGRAMS |= {f"{_norm} in {t}": averages(_norm, t) for t in ("jvp", "grad")}
 PROGRAMS["an argument that requires grad"] = of_a_leaf
 
 ERRORS = {

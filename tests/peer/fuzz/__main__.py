@@ -1,7 +1,8 @@
-"""All fuzzers in turns for some seconds, all differences in one report: ``python -m tests.peer.fuzz 3600 --seed 1``.
+"""All fuzzers in turns for some seconds of processor time: ``python -m tests.peer.fuzz 3600 --seed 1``.
 
-Where pytest stops at the first difference, this goes on. A program is drawn from the seed, the fuzzer's name and a
-number, which are printed before each difference; with the number of the last one a crash of the process is found again.
+All differences come into one report: where pytest stops at the first, this goes on. A program is drawn from the seed,
+the fuzzer's name and a number, which are printed before each difference; with the number of the last one a crash of the
+process is found again.
 """
 
 import argparse
@@ -28,8 +29,8 @@ def difference(fuzzer, seed, number):
 def run(fuzzers, seconds, seed, first):
     """Rounds of one program of each fuzzer; how many programs ran and how many differed, by fuzzer."""
     counts = {fuzzer: [0, 0] for fuzzer in fuzzers}
-    end, number = time.monotonic() + seconds, first
-    while time.monotonic() < end:
+    end, number = time.process_time() + seconds, first
+    while time.process_time() < end:
         for fuzzer in fuzzers:
             print(f"\r{fuzzer} {number}", end="", file=sys.stderr, flush=True)
             text = difference(fuzzer, seed, number)
@@ -47,7 +48,7 @@ def main():
     parser.add_argument("--seed", default="0")
     parser.add_argument("--first", type=int, default=0, help="the number of the first program of each fuzzer")
     parser.add_argument("fuzzers", nargs="*", help=f"some of {', '.join(FUZZERS)}; all by default")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     counts = run(options.fuzzers or FUZZERS, options.seconds, options.seed, options.first)
     for fuzzer, (programs, differences) in counts.items():
         print(f"{fuzzer}: {programs} programs, {differences} differences")

@@ -61,6 +61,16 @@ def difference(peer, setup, statements, observe, compare):
     return compare(ours, theirs)
 
 
+def sensitive(peer, setup, statements, nudges, observe, compare):
+    """Whether ``compare`` finds a difference already where ``peer`` runs a program with one of some ``nudges``.
+
+    A nudge, statements that follow the setup, changes numbers by what rounding might. What differs then depends on
+    rounding in the peer itself: on the side of 0 that a difference of equal numbers comes to lie on before a ReLU, say.
+    """
+    usual = observe(peer, execute(peer, setup, statements))
+    return any(compare(observe(peer, execute(peer, setup + nudge, statements)), usual) for nudge in nudges)
+
+
 def shortened(statements, differs):
     """A shorter program that ``differs`` still: statements are left out, one after the other, from the end."""
     changed = True

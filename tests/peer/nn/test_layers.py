@@ -44,6 +44,7 @@ class Net:
 
 
 CASES = [
+    lambda t, nn: nn.functional.hinge_embedding_loss(t.zeros(2), t.ones(2, requires_grad=True)).requires_grad,
     lambda t, nn: Net(t).load_state_dict({"a.weight": t.ones(4, 4), "x.y": t.ones(1), "seen": 3, "p": t.ones(2, 1)}),
     lambda t, nn: Net(t).load_state_dict({"x.y": t.ones(1)}, strict=False),
     lambda t, nn: Net(t).load_state_dict([1]),

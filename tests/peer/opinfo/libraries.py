@@ -31,7 +31,7 @@ class Library:
         if isinstance(value, torch.nn.Module):  # one without parameters, made without arguments
             return getattr(self.module.nn, type(value).__name__)()
         if dataclasses.is_dataclass(value):  # options of a function
-            given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            given = {f.name: self.own(getattr(value, f.name), memo) for f in dataclasses.fields(value)}
             return getattr(self.module.nn, type(value).__name__)(**given)
         if isinstance(value, dict):
             return {key: self.own(part, memo) for key, part in value.items()}

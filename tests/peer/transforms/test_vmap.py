@@ -230,3 +230,13 @@ def test_escaped_samples(name):
         return getattr(m, name)(kept[0])
 
     same(outcome(run, jitgrad, X)[1][:90], outcome(run, torch, X)[1][:90])
+
+
+@pytest.mark.parametrize("name", ["i0e", "ndtr", "zeta", "chebyshev_polynomial_t"])  # computed in float64
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_dtypes_of_samples_without_dims(name, dtype):
+    def run(m, x):
+        more = (m.tensor(1.0),) if name[0] in "zc" else ()
+        return m.func.vmap(lambda a: getattr(m.special, name)(a, *more))(m.tensor([1, 2, 3], dtype=getattr(m, dtype)))
+
+    same(outcome(run, jitgrad, X), outcome(run, torch, X))
