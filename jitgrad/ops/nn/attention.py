@@ -17,6 +17,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.sizes import as_flag, float_argument
@@ -26,6 +27,7 @@ from jitgrad.ops.creation.constants import ones
 from jitgrad.ops.nn.dropout import dropout
 from jitgrad.ops.nn.margin_losses import functional
 from jitgrad.ops.nn.native import _safe_softmax
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Attention", "hidden"]
@@ -213,7 +215,8 @@ def scaled_dot_product_attention(
     if mask is not None:
         mask = hidden(mask, query) if mask.dtype is bool_ else mask.to(query.dtype)
     stacks = None if dropout_p else _stacks(query, key, value, mask)
-    if stacks is None:
-        shares = _weights(query, key, mask, causal, factor)
-        return (dropout(shares, dropout_p, True) if dropout_p else shares) @ value
+    if stacks is None:  # 16-bit floats are rounded once: scores of some hundreds have no digits left behind the point
+        q, k, v, mask = map(widened, (query, key, value, mask))
+        shares = _weights(q, k, mask, causal, factor)
+        return cast((dropout(shares, dropout_p, True) if dropout_p else shares) @ v, query._layout.dtype)
     return Attention.apply(*stacks, causal, factor)

@@ -229,3 +229,10 @@ def test_the_gradient_of_softmax_is_rounded_once(name):
     exact = jitgrad._softmax_backward_data(g.double(), out.double(), 1, jitgrad.float64)
     found = jitgrad._softmax_backward_data(g, out, 1, g.dtype)
     assert found.dtype is g.dtype and found.equal(exact.to(g.dtype))
+
+
+def test_attention_with_a_mask_that_requires_grad_is_rounded_once():
+    x, mask = jitgrad.linspace(-30, 30, 32, dtype=jitgrad.bfloat16).view(4, 8).sin() * 20, jitgrad.zeros(4, 4)
+    attend = jitgrad.nn.functional.scaled_dot_product_attention
+    found = attend(x, x, x, mask.bfloat16().requires_grad_())
+    assert found.equal(attend(*[x.double()] * 3, mask.double()).bfloat16())

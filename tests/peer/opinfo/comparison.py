@@ -149,7 +149,10 @@ def as_near(ours: Any, theirs: Any, exact: Any) -> bool:
     """
     if not isinstance(exact, Seen) or (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         return False
-    info = torch.finfo(getattr(torch, theirs.dtype))
+    dtype = getattr(torch, theirs.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return False
+    info = torch.finfo(dtype)
     with np.errstate(all="ignore"):  # infinities, which are as far from themselves as NaN from any number
         off = [np.abs(x.values.astype(exact.values.dtype) - exact.values) for x in (ours, theirs)]
         overflowed = ~np.isfinite(off[1]) & (info.bits == 16)

@@ -21,7 +21,8 @@ KNOWN = [
     ("as_strided_scatter", "function|method", r"^gradients . (0:|1: np.\w+\(0)",
      "PyTorch has the gradient of what is overwritten in the place of that of what is kept; and one of what it writes "
      "to memory that the result does not show"),
-    ("mode", "function|method", "^result 1: np.int64", "which of equal elements it names, that of std::sort"),
+    ("mode", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
+     "which of equal elements it names, that of std::sort; in 16 bits there are many"),
     ("topk", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
      "which of equal elements it takes, that of std::nth_element"),
     ("special_bessel_[jy][01]", "function", "^result: np.float64",
