@@ -177,7 +177,7 @@ def way(rng, op, sample, mixed):
     if name == "out" and op.supports_out:
         variant = into_some_out(rng, plain, sample)
         return variant and (variant, 0)
-    if name == "vmap" and not mixed:
+    if name == "vmap" and not mixed and op.name != "histc":  # which reads its bounds
         scale = rng.choice([1, 2])
         return Variant(name, batched(OURS, plain.ours, scale), batched(THEIRS, plain.theirs, scale)), 1
     if name == "forward" and not mixed and op.supports_forward_ad:
@@ -194,6 +194,8 @@ def case(rng):
     torch.manual_seed(rng.getrandbits(20))
     every = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), SAMPLES))
     sample = rng.choice(every) if every else None
+    if op.name == "kthvalue" and sample is not None and not sample.input.ndim:  # PyTorch returns it, even a complex one
+        return None
     if sample is None or not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
         return None
     smooth = op.supports_gradgrad and dtype in (torch.float64, torch.complex128)
