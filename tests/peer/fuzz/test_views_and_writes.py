@@ -61,7 +61,8 @@ FRESH = [
     "{x}.gather(0, k[None])", "{x}.scatter(0, k[None], {y})", "{x}.index_put((k,), {y})", "torch.outer({x}, {y})",
     "torch.einsum('ij,kj->ik', {x}, {y})", "{x}.roll(1, 0)", "{x}.flip(0)", "torch.addmm({x}, {y}, {y}.mT)",
     "{x}.diff()", "torch.nn.functional.pad({x}, (1, 1))", "{x}.triu()", "{x}.diag_embed()", "{x}.clamp({y}, 0.9)",
-    "{x}.norm(dim=0)", "{x}.index_select(0, k)", "{x}.repeat(2, 1)", "{x}.std(0)", "{x}.logsumexp(0)", "{x}.maximum({y})",
+    "{x}.norm(dim=0)", "{x}.index_select(0, k)", "{x}.repeat(2, 1)", "{x}.std(0)", "{x}.logsumexp(0)",
+    "{x}.maximum({y})",
 ]  # fmt: skip
 
 
