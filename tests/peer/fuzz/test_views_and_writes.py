@@ -20,6 +20,8 @@ z = c * 1
 k = torch.tensor([1, 0])
 """
 LEAVES = "xwc"
+# Not of complex tensors: PyTorch repeats a view by ``conj`` on its base as that then lies in memory.
+LAYOUTS = ("t", "transpose", "swapaxes", "squeeze", "unsqueeze")
 # Not among them: writes that no version counts (``.data``), which change what one library has saved and the other has
 # not; ``detach_`` of a tensor whose views live on, which lose their history with PyTorch's next write; products and
 # ``masked_scatter_`` into what they read, which PyTorch overwrites while it reads; ``out=`` of another shape, which
@@ -96,6 +98,8 @@ def random_program(rng):
         kind = rng.choice([VIEWS, VIEWS, WRITES, WRITES, WRITES, FRESH])
         name, x, y = f"v{number}", rng.choice(pool[-5:]), rng.choice(pool)
         statement = rng.choice(kind).format(x=x, y=y)
+        if program.scope[x].is_complex() and any(f".{name}_(" in statement for name in LAYOUTS):
+            continue
         if kind is WRITES and not _writable(program.scope[x], program.scope[y]):
             continue
         if program.add(statement if kind is WRITES else f"{name} = {statement}") and kind is not WRITES:

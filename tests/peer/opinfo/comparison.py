@@ -157,6 +157,7 @@ def as_near(ours: Any, theirs: Any, exact: Any) -> bool:
         off = [np.abs(x.values.astype(exact.values.dtype) - exact.values) for x in (ours, theirs)]
         overflowed = ~np.isfinite(off[1]) & (info.bits == 16)
         off[0] = np.where(overflowed & (np.abs(exact.values) > info.max) & np.isinf(ours.values), 0, off[0])
+        off[0] = np.where(overflowed & np.isnan(ours.values) & np.isnan(theirs.values), 0, off[0])
         off[1] = np.where(overflowed, 0, off[1])
         size = np.abs(exact.values)
         rounding = 2 * info.eps * np.where(overflowed, np.max(size, initial=0, where=np.isfinite(size)), size)
