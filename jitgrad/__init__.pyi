@@ -1676,7 +1676,7 @@ def poisson_nll_loss(
     """``nn.functional.poisson_nll_loss``, with the reduction as a number."""
 def polar(input: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
-def polygamma(n: builtins.int, input: Tensor) -> Tensor:
+def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
 def positive(input: Tensor) -> Tensor:
     """``input`` itself; RuntimeError for booleans."""
@@ -1879,7 +1879,7 @@ def scalar_tensor(
     """A tensor without dimensions; of the default dtype unless told otherwise."""
 def scatter(
     input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *,
-    value: Tensor | _Number | None = None, reduce: str | None = None,
+    value: Tensor | _Number | None = None, reduce: str | None = None, out: Tensor | None = None,
 ) -> Tensor:
     """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -1486,7 +1486,7 @@ class Tensor:
         """``other - alpha * input``."""
     def scatter(
         self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *,
-        value: Tensor | _Number | None = None, reduce: str | None = None,
+        value: Tensor | _Number | None = None, reduce: str | None = None, out: Tensor | None = None,
     ) -> Tensor:
         """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
     def scatter_(
