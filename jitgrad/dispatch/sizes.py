@@ -102,7 +102,7 @@ def is_real(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
 
 
-def float_argument(op: str, name: str, position: int, value: Any) -> float:
+def float_argument(op: str, name: str, position: int | None, value: Any) -> float:
     """An argument that is one real number, of Python, NumPy or a tensor; TypeError for anything else."""
     if not is_real(value):
         raise must_be(op, name, position, "float", value)

@@ -46,7 +46,7 @@ WRITES = [
     "with torch.no_grad(): {x}.mul_(0.5)", "{x}.scatter_(0, k[:1, None], 0.7)",
     "{x}.index_put_((k,), {y})", "{x}.index_put_((k[:1],), {y}, accumulate=True)", "{x}[k, k] = {y}", "{x}[:, k] *= 2",
     "{x}.masked_scatter_({x} > 0.3178, {y}.clone().reshape(-1))", "{x}.put_(k, {y}.reshape(-1)[:2], True)",
-    "{x}.scatter_add_(0, k[:1, None], {y})", "{x}.scatter_reduce_(0, k[:1, None], {y}, 'prod')",
+    "{x}.scatter_add_(0, k[:1, None], {y})", "{x}.scatter_reduce_(0, k[:1, None], {y}[:1, :1], 'prod')",
     "{x}.index_reduce_(0, k[:1], {y}, 'amax')", "{x}.clamp_(min={y})", "{x}.addmm_({y}.clone(), {y} * 1)",
     "{x}.swapaxes_(0, -1)", "{x}.renorm_(2, 0, 1.0)", "{x}.fill_diagonal_(0.2)", "{x}.pow_(2)", "{x}.mul_(1j)",
     "{x}.where({x}.real > 0.3178, {y}).add_(1)", "{x}.conj_physical_()",

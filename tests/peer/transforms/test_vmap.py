@@ -240,3 +240,11 @@ def test_dtypes_of_samples_without_dims(name, dtype):
         return m.func.vmap(lambda a: getattr(m.special, name)(a, *more))(m.tensor([1, 2, 3], dtype=getattr(m, dtype)))
 
     same(outcome(run, jitgrad, X), outcome(run, torch, X))
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (0, -1)])
+def test_squeezed_samples(dims):
+    def run(m, x):
+        return m.func.vmap(lambda a: a.squeeze(dims))(x.reshape(2, 1, -1, 1))
+
+    same(outcome(run, jitgrad, X), outcome(run, torch, X))
