@@ -25,7 +25,8 @@ LAYOUTS = ("t", "transpose", "swapaxes", "squeeze", "unsqueeze")
 # Not among them: writes that no version counts (``.data``), which change what one library has saved and the other has
 # not; ``detach_`` of a tensor whose views live on, which lose their history with PyTorch's next write; products and
 # ``masked_scatter_`` into what they read, which PyTorch overwrites while it reads; ``out=`` of another shape, which
-# PyTorch makes larger over the memory of its base; ``polar`` of negative lengths, whose derivative has the wrong sign.
+# PyTorch makes larger over the memory of its base; ``polar`` of negative lengths, whose derivative has the wrong sign;
+# ``scatter_reduce`` by products of a source larger than its index, of which PyTorch gives all parts a gradient.
 VIEWS = [
     "{x}.t()", "{x}[0]", "{x}[1:]", "{x}[..., 1]", "{x}[:, ::2]", "{x}.view(-1)", "{x}.unsqueeze(0)", "{x}.squeeze()",
     "{x}.transpose(0, -1)", "{x}.diagonal()", "{x}.unbind()[0]", "{x}.split(1)[-1]", "{x}.chunk(2)[-1]",
