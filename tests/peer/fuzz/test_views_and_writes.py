@@ -23,9 +23,10 @@ LEAVES = "xwc"
 # Not of complex tensors: PyTorch repeats a view by ``conj`` on its base as that then lies in memory.
 LAYOUTS = ("t", "transpose", "swapaxes", "squeeze", "unsqueeze")
 # Not among them: writes that no version counts (``.data``), which change what one library has saved and the other has
-# not; ``detach_`` of a tensor whose views live on, which lose their history with PyTorch's next write; products and
-# ``masked_scatter_`` into what they read, which PyTorch overwrites while it reads; ``out=`` of another shape, which
-# PyTorch makes larger over the memory of its base; ``polar`` of negative lengths, whose derivative has the wrong sign;
+# not; ``detach_`` of a tensor whose views live on, which lose their history with PyTorch's next write; products,
+# ``put_`` and ``masked_scatter_`` into what they read, which PyTorch overwrites while it reads; ``out=`` of another
+# shape, which PyTorch makes larger over its base's memory; ``polar`` of negative lengths, whose derivative has the
+# wrong sign;
 # ``scatter_reduce`` by products of a source larger than its index, of which PyTorch gives all parts a gradient.
 VIEWS = [
     "{x}.t()", "{x}[0]", "{x}[1:]", "{x}[..., 1]", "{x}[:, ::2]", "{x}.view(-1)", "{x}.unsqueeze(0)", "{x}.squeeze()",
@@ -46,7 +47,7 @@ WRITES = [
     "{x}[{x} > 0.3178] = {y}", "{x} += {y}", "{x}.unsqueeze_(0)", "{x}.squeeze_()", "{x}.t_()", "{x}.transpose_(0, -1)",
     "with torch.no_grad(): {x}.mul_(0.5)", "{x}.scatter_(0, k[:1, None], 0.7)",
     "{x}.index_put_((k,), {y})", "{x}.index_put_((k[:1],), {y}, accumulate=True)", "{x}[k, k] = {y}", "{x}[:, k] *= 2",
-    "{x}.masked_scatter_({x} > 0.3178, {y}.clone().reshape(-1))", "{x}.put_(k, {y}.reshape(-1)[:2], True)",
+    "{x}.masked_scatter_({x} > 0.3178, {y}.clone().reshape(-1))", "{x}.put_(k, {y}.clone().reshape(-1)[:2], True)",
     "{x}.scatter_add_(0, k[:1, None], {y})", "{x}.scatter_reduce_(0, k[:1, None], {y}[:1, :1], 'prod')",
     "{x}.index_reduce_(0, k[:1], {y}, 'amax')", "{x}.clamp_(min={y})", "{x}.addmm_({y}.clone(), {y} * 1)",
     "{x}.swapaxes_(0, -1)", "{x}.renorm_(2, 0, 1.0)", "{x}.fill_diagonal_(0.2)", "{x}.pow_(2)", "{x}.mul_(1j)",
