@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["check_dill", "check_module_version_greater_or_equal", "check_seekable", "fill", "is_zip", "replacing"]
+__all__ = [
+    "check_dill", "check_module_version_greater_or_equal", "check_seekable", "fill", "is_zip", "naming", "replacing",
+]  # fmt: skip
 
 _PART = 1 << 30  # bytes that are asked for at once: some systems read no more than 2 GiB
 
@@ -44,6 +46,17 @@ def replacing(path: str | bytes) -> Iterator[Any]:
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
+        raise
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Note the file on an error: PyTorch's words, which are its text, leave open which of many files is damaged."""
+    try:
+        yield
+    except Exception as error:
+        if path not in str(error):
+            error.add_note(f"while {path} was read")
         raise
 
 

@@ -20,7 +20,7 @@ from jitgrad.ops.creation.rebuild import AFTER_LOADING
 from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
 from jitgrad.ops.creation.typed_storage import TypedStorage
 from jitgrad.serialization import legacy_format, old_format, unpickler
-from jitgrad.serialization.files import check_dill, check_seekable, is_zip
+from jitgrad.serialization.files import check_dill, check_seekable, is_zip, naming
 from jitgrad.serialization.locations import restoring
 from jitgrad.serialization.options import options
 from jitgrad.serialization.torch_pickles import UNSAFE, cleaned, reading, storage_place
@@ -59,7 +59,7 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
         announce_read("load()")
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
-        with _naming(path):
+        with naming(path):
             if path.endswith(".safetensors"):
                 return _load_safetensors(path, map_location)
             with open(path, "rb") as file, _explained(weights_only):
@@ -89,17 +89,6 @@ def _weights_only(given: bool | None, pickle_module: Any) -> bool:
         )  # fmt: skip
         return False
     return pickle_module is None if given is None else bool(given)
-
-
-@contextmanager
-def _naming(path: str) -> Any:
-    """Note the file on an error: PyTorch's words, which are its text, leave open which of many files is damaged."""
-    try:
-        yield
-    except Exception as error:
-        if path not in str(error):
-            error.add_note(f"while {path} was read")
-        raise
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from jitgrad.core.device import device as device_type
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg
-from jitgrad.serialization.files import replacing
+from jitgrad.serialization.files import naming, replacing
 
 __all__ = ["SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
 
@@ -296,7 +296,8 @@ class safe_open:
         except FileNotFoundError:
             raise FileNotFoundError(f"No such file or directory: {os.fsdecode(path)}") from None
         self._content: Any = content
-        self._header = _Header(content, " header")
+        with naming(os.fsdecode(path)):
+            self._header = _Header(content, " header")
 
     def __enter__(self) -> safe_open:
         return self

@@ -66,6 +66,14 @@ def test_damage_is_one_error():
             pass
 
 
+def test_an_error_names_the_file(tmp_path):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(st.save({"w": torch.ones(2)})[:-1])
+    with pytest.raises(st.SafetensorError) as caught:
+        st.load_file(path)
+    assert caught.value.__notes__ == [f"while {path} was read"]
+
+
 def test_bools_are_0_or_1():
     blob = st.save({"t": torch.tensor([True, False])})[:-2] + b"\xff\0"
     assert st.load(blob)["t"].view(torch.uint8).tolist() == [1, 0]

@@ -203,7 +203,7 @@ def _merged(x: Any, y: Any, alpha: Any) -> Tensor:
     dtype = _promoted(x, y)
     if dtype.category == 0:
         raise not_implemented_for("cadd_sparse", dtype)
-    left, right = cast(values_of(x), dtype), cast(_scaled(values_of(y), alpha), dtype)
+    left, right = cast(values_of(x), dtype), _scaled(cast(values_of(y), dtype), alpha)
     ours, theirs = x._pattern, y._pattern
     if ours.indices is theirs.indices:
         return with_values(left + right, ours)
@@ -256,7 +256,7 @@ class DensePlusSparse(Structured, listed=False):
 
 def _rows_added(x: Tensor, y: Any, alpha: Any, write: Any) -> Tensor:
     if y._pattern.block or (y._pattern.kind != "sparse_coo" and y._pattern.indices[0].ndim > 1):
-        return x + _scaled(dense(y), alpha)
+        return x + _scaled(cast(dense(y), x.dtype), alpha)
     y = settled(_as_coo(y))
     pattern = y._pattern
     values = cast(values_of(y), x.dtype)

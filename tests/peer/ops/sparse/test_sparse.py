@@ -32,6 +32,7 @@ torch.sparse.sampled_addmm(torch.eye(2).to_sparse_csr(), d, d.t()) | torch.bmm(x
 d.sparse_mask(w) | x.sparse_mask(w) | torch.zeros_like(x) | torch.empty_like(x) | x.clone() | x.new_zeros(2)
 torch.zeros(2, 3, layout=torch.sparse_coo) | torch.zeros(2, 3, layout=torch.sparse_csr) | len(x) | x.stride()
 torch.sparse.spdiags(torch.arange(9.).reshape(3, 3), torch.tensor([0, -1, 1]), (3, 4)) | torch.nn.Parameter(x)
+x.int() - w.byte() | torch.sub(x.long(), w.byte(), alpha=2)
 torch.sparse.FloatTensor(i, v) | x.add(u, alpha=2) | x.clone().add_(u) | x.clone().mul_(2) | x.clone().zero_()
 u.clone().copy_(w) | d.clone().add_(w, alpha=2) | d.clone().mul_(x) | torch.sparse_coo_tensor(i, v.requires_grad_())
 """
