@@ -142,8 +142,7 @@ def split_size(rules: Sequence[tuple[Rule, str]]) -> int:
     """The number of elements from which a kernel of these rules should run on two threads."""
     calls = [n for rule, _ in rules for n in ast.walk(rule.tree) if isinstance(n, ast.Call)]
     words = [WORDS[c.func.id] for c in calls if isinstance(c.func, ast.Name)]
-    # What is exact to half a unit in the last place, or has no rounding at all, is an instruction or two.
-    return _COSTLY_SIZE if any(ulp > 0.5 for w in words for ulp in w.ulp.values()) else PARALLEL_SIZE
+    return _COSTLY_SIZE if any(w.approximates for w in words) else PARALLEL_SIZE
 
 
 def splits(rules: Sequence[tuple[Rule, str]], size: int) -> bool:

@@ -153,6 +153,13 @@ class Word:
         """The other words that ``source(dtype_name)`` names, in order of appearance."""
         return self._named(self.source(dtype_name))
 
+    @functools.cached_property
+    def approximates(self) -> bool:
+        """Whether it is a polynomial or uses words that are: what is exact to half a unit is an instruction or two."""
+        if any(ulp > 0.5 for ulp in self.ulp.values()):
+            return True
+        return self.supports("float64") and any(WORDS[name].approximates for name in self.uses("float64"))
+
     def cuda_uses(self, dtype_name: str) -> tuple[str, ...]:
         """The other words that ``cuda_source(dtype_name)`` names, in order of appearance."""
         return self._named(self.cuda_source(dtype_name))

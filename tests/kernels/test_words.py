@@ -349,3 +349,11 @@ def test_interpreted_bodies(name):
     x = np.linspace(-0.9, 0.9, 7)
     tolerance = 4 * np.finfo(np.float64).eps
     np.testing.assert_allclose(WORDS[name].interpreted(x), run(name, x), rtol=tolerance)
+
+
+@pytest.mark.parametrize(("name", "known"), [
+    ("exp", True), ("normal_mass", True), ("normal_density", True), ("sqrt", False), ("where", False),
+    ("bitwise_and", False),
+])  # fmt: skip
+def test_which_words_are_polynomials(name, known):
+    assert WORDS[name].approximates is known

@@ -38,8 +38,8 @@ FINITE = (
     "fft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq", "norm",
     "var", "std",
 )  # fmt: skip
-# histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes in
-# floats, and rounds them otherwise than its kernels do.
+# histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
+# in floats, and rounds them otherwise than its kernels do.
 UNMAPPED = ("histc", "linspace", "logspace", "argwhere", "upsample", "interpolate")
 ENTRIES = [op for op in samples_of.op_db if has(op) and not any(part in op.name for part in LEFT_OUT)]
 SAMPLES = 12  # of an op's, the first so many are drawn from
