@@ -13,6 +13,7 @@ from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.memory_formats import strides_of_result
+from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
@@ -141,6 +142,7 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = (), padding: int |
 
 
 @functools.partial(public, module="nn.functional")
+@takes_out
 def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip
@@ -149,6 +151,7 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int
 
 
 @functools.partial(public, module="nn.functional")
+@takes_out
 def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip

@@ -8,6 +8,7 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
+from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.pointwise.arithmetic import apply, published
 from jitgrad.ops.pointwise.complex import Complex
@@ -49,6 +50,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return apply(table.celu, input, alpha, inplace=inplace)
 
 
+@takes_out
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``input`` times the normal distribution function of it, or tanh's ``approximate`` of that."""
     if approximate not in ("none", "tanh"):
@@ -66,6 +68,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return apply(table.mish, input, inplace=inplace)
 
 
+@takes_out
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input > threshold``."""
     return apply(table.softplus, input, beta, threshold)
@@ -81,6 +84,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
+@takes_out
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))``, without overflow."""
     return apply(table.logsigmoid, input)
@@ -115,6 +119,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return apply(table.threshold, input, threshold, value, inplace=inplace)
 
 
+@takes_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` moved towards 0 by ``lambd``, and 0 within that distance of it."""
     if lambd < 0:
@@ -126,6 +131,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return apply(table.softshrink, input, lambd)
 
 
+@takes_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 within ``lambd`` of 0."""
     return apply(table.hardshrink, input, lambd)

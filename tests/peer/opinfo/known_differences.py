@@ -12,7 +12,7 @@ KNOWN = [
      "second derivatives where there are none: PyTorch divides 0 by 0, ours are 0"),
     ("(svd|pca)_lowrank", "function", "gradients 1 .: np.complex128",
      "second derivatives through five QRs of projections, whose rounding differs in the seventh digit"),
-    ("(linalg_)?svd|(svd|pca)_lowrank", "function|method", "^result (0|2): np",
+    ("(linalg_)?svd|(svd|pca)_lowrank", "function|method", "^result (0 )?(0|2): np",
      "signs and phases, which the LAPACK of each build chooses"),
     ("linalg_eigh?", "function", "^result 1: np", "signs and phases, which the LAPACK of each build chooses"),
     ("(view_as_)?complex", ".*", "ComplexHalf", "there is no complex dtype of 16 bits: NumPy and Numba lack it, too"),
