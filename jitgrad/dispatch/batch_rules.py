@@ -74,13 +74,12 @@ class BatchedCall:
         return [name for name, value in self.args.items() if isinstance(value, Tensor)]
 
 
-def _shifted(dim: Any, ndim: int) -> Any:
-    """A dim, or dims, of a sample with ``ndim`` dims as dims of the batch; None and () are all of a sample's."""
-    if dim is None:
+def _shifted(dim: Any, ndim: int, empty_is_all: bool = True) -> Any:
+    """A dim, or dims, of a sample with ``ndim`` dims as dims of the batch; None, and mostly (), are all of them."""
+    several = isinstance(dim, (list, tuple))
+    if dim is None or (several and not dim and empty_is_all):
         return tuple(range(1, ndim + 1))
-    if isinstance(dim, (list, tuple)):
-        return tuple([normalize_dim(d, ndim) + 1 for d in dim]) or tuple(range(1, ndim + 1))
-    return normalize_dim(dim, ndim) + 1
+    return tuple([normalize_dim(d, ndim) + 1 for d in dim]) if several else normalize_dim(dim, ndim) + 1
 
 
 def one_by_one(call: BatchedCall) -> Any:
@@ -106,10 +105,11 @@ def _row(value: Any, k: int) -> Any:
 # -- families -------------------------------------------------------------------------------------------
 
 
-def over_dims(*names: str, extra: int = 0) -> Rule:
+def over_dims(*names: str, extra: int = 0, empty_is_all: bool = True) -> Rule:
     """The rule of ops that have dims of their first tensor as arguments ``names``: counted one further in a batch.
 
     extra: how many dims more than the tensor the result has, which such an argument may name (``unsqueeze``).
+    empty_is_all: whether () stands for all dims, as in reductions, or for none.
     """
 
     def rule(call: BatchedCall) -> Any:
@@ -119,7 +119,7 @@ def over_dims(*names: str, extra: int = 0) -> Rule:
             return _of_numbers(call, first, names) if call.tensors() == [first] else one_by_one(call)
         # All tensors as batches: an index or source that is not batched must have the dims of one that is.
         tensors = {name: call.whole(name) for name in call.tensors()}
-        return call.run(**tensors, **{name: _shifted(call[name], n) for name in names})
+        return call.run(**tensors, **{name: _shifted(call[name], n, empty_is_all) for name in names})
 
     return rule
 

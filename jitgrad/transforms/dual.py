@@ -228,7 +228,8 @@ def _map_nested(function: Any, value: Any) -> Any:
     """``function(value)``, or of each element where an op takes a list (``cat``)."""
     if not isinstance(value, (list, tuple)):
         return function(value)
-    return type(value)([function(v) for v in value])
+    found = [function(v) for v in value]
+    return found if isinstance(value, list) else tuple(found)  # a Size takes nothing but ints
 
 
 def tensors_among(values: Any) -> list[Tensor]:

@@ -377,9 +377,9 @@ class Copysign(Elementwise):
     def forward(x, y):
         return copysign(x, y)
 
-    # out / x is 1 or -1.
+    # out / x is 1 or -1. Chosen ahead of the product, so that g has a derivative, 0, where x is 0.
     def grad_x(g, out, x):
-        return where(x == 0, 0, g * (out / x))
+        return g * where(x == 0, 0, out / x)
 
     def grad_y(g):
         return 0

@@ -176,14 +176,10 @@ class SqueezeDim(Reshaping):
         return _squeezing(x_layout, normalize_dims(dim, x_layout.ndim))
 
 
-def _squeezed_samples(call: BatchedCall) -> Any:
-    return over_dims("dim")(call) if len(call["dim"]) else call.run()  # no dims are not all
-
-
 class SqueezeDims(Reshaping):
     """Drop those of several dims whose size is 1."""
 
-    batch = _squeezed_samples
+    batch = over_dims("dim", empty_is_all=False)
     grad_name = "SqueezeBackward2"
     samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 

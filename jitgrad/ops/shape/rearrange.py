@@ -63,7 +63,7 @@ class Flip(Structured):
     """The elements in reverse order along dims."""
 
     linear = ("x",)
-    batch = over_dims("dims")
+    batch = over_dims("dims", empty_is_all=False)
     name = "flip_dims"
     reference = np.flip
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))

@@ -31,6 +31,15 @@ def test_derivatives_of_order_three(view, write):
         assert ours == pytest.approx(theirs, rel=1e-9)
 
 
+def test_copysign_of_zeros_has_a_second_derivative_elsewhere():
+    def second(library):
+        x = library.tensor([2.0, 0.0, 3.0], dtype=library.float64, requires_grad=True)
+        (first,) = library.autograd.grad((library.copysign(x, x).cumprod(0) * x.detach()).sum(), x, create_graph=True)
+        return library.autograd.grad((first * first).sum(), x)[0].tolist()
+
+    assert second(jitgrad) == pytest.approx(second(torch), nan_ok=True)
+
+
 def packed(library, view):
     x = library.tensor(START, dtype=library.float64, requires_grad=True)
     y = x * 1

@@ -50,7 +50,7 @@ WRITES = [
     "{x}.masked_scatter_({x} > 0.3178, {y}.clone().reshape(-1))", "{x}.put_(k, {y}.clone().reshape(-1)[:2], True)",
     "{x}.scatter_add_(0, k[:1, None], {y})", "{x}.scatter_reduce_(0, k[:1, None], {y}[:1, :1], 'prod')",
     "{x}.index_reduce_(0, k[:1], {y}, 'amax')", "{x}.clamp_(min={y})", "{x}.addmm_({y}.clone(), {y} * 1)",
-    "{x}.swapaxes_(0, -1)", "{x}.renorm_(2, 0, 1.0)", "{x}.fill_diagonal_(0.2)", "{x}.pow_(2)", "{x}.mul_(1j)",
+    "{x}.swapaxes_(0, -1)", "{x}.fill_diagonal_(0.2)", "{x}.pow_(2)", "{x}.mul_(1j)",
     "{x}.where({x}.real > 0.3178, {y}).add_(1)", "{x}.conj_physical_()",
     "torch.mul({x}.detach(), 2, out={x}.detach())", "torch.add({x}.detach(), {y}.sum().detach(), out={x}.detach())",
     "{x}.addcdiv_({y}, {y}.detach().abs() + 1)", "{x}.triu_(1)",

@@ -251,3 +251,11 @@ def test_detaching_in_place_is_of_one_level():
         return m.func.grad(moved)(x)
 
     same(outcome(run, jitgrad, VALUES.tolist()), outcome(run, torch, VALUES.tolist()))
+
+
+def test_sizes_have_no_tangents():
+    def tangent(library):
+        x, y = library.ones(3, dtype=library.float16), library.ones(2, 1, dtype=library.float16)
+        return library.func.jvp(lambda a: library.broadcast_tensors(a, y)[0], (x,), (x * 2,))[1].tolist()
+
+    assert tangent(jitgrad) == tangent(torch)
