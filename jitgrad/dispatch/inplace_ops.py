@@ -7,7 +7,8 @@
         def grad_source(g, dim, index): ...
 
 One declaration gives both forms and the node of both. Rules must not name ``x``, whose values are overwritten.
-The form that copies writes into a copy; an op that can do better than that gives it a ``plan``.
+The form that copies (``x.index_add``) writes into a copy of ``x``. An op that has a kernel from ``x`` to a new tensor
+defines ``plan`` as well, which that form then uses.
 """
 
 from __future__ import annotations

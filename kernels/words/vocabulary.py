@@ -155,7 +155,10 @@ class Word:
 
     @functools.cached_property
     def approximates(self) -> bool:
-        """Whether it is a polynomial or uses words that are: what is exact to half a unit is an instruction or two."""
+        """Whether polynomials compute it, here or in the words that it calls, so that it takes many instructions.
+
+        Words that are exact to half a unit in the last place, such as sqrt, take one or two.
+        """
         if any(ulp > 0.5 for ulp in self.ulp.values()):
             return True
         return self.supports("float64") and any(WORDS[name].approximates for name in self.uses("float64"))
