@@ -64,6 +64,7 @@ from numba import njit
 IMPORTED = (
     ("scratch(", "scratch", "scratch"),
     (" gemm(", "gemm", "gemm"),
+    (" gemm_part(", "gemm", "gemm_part"),
     (" product_tile(", "tile", "product_tile"),
     (" sum_tile(", "tile", "sum_tile"),
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),

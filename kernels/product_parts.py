@@ -1,9 +1,12 @@
-"""A product of matrices in parts on the pool, by calls of BLAS from compiled code.
+"""A product of matrices by its address, whole or in parts on the pool: by tiles of our own, or by calls of BLAS.
 
 To hand NumPy's product of a part to another thread takes 35 us, since it lets go of Python's lock only within BLAS.
-Here a job is a call of ``cblas_sgemm`` or ``cblas_dgemm`` by its address, with its arguments as words, and the
-hand-over takes 10 us, most of it Python that packs them. The BLAS must take sizes of 64 bits, as that of NumPy's
-wheels does.
+Here a job is an entry, a C function ``void(intptr_t words)``, with its arguments as words, and the hand-over takes
+10 us, most of it Python that packs them. The BLAS must take sizes of 64 bits, as that of NumPy's wheels does.
+
+The words of an entry: one that it doesn't use, one for an error (there is none), whether each side is turned, rows,
+columns, inner size, whether the product is added to what is there, then of both sides and the result the address and
+the distance of rows in elements.
 """
 
 from __future__ import annotations
@@ -17,23 +20,47 @@ from llvmlite import ir
 from jitgrad.kernels import threads
 from jitgrad.kernels.blas import product_address
 from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
+from jitgrad.kernels.tile_products import PANEL, TURNED, WIDE_REGISTERS, tiles_address
 
-__all__ = ["TURNED", "multiply_in_parts", "product_jobs"]
+__all__ = ["INNER_BY_BLAS", "by_tiles", "inner_product_entry", "multiply_in_parts", "product_entry", "product_jobs"]
 
-_ROW_MAJOR, _AS_IT_IS, TURNED = 101, 111, 112  # of the interface of C to BLAS
-# The words of a job: function, one that is unused (programs have that for an error there), whether each side is turned,
-# rows, columns, inner size, then of both sides and the result address and distance of rows.
-_WORDS = 13
+_ROW_MAJOR, _AS_IT_IS = 101, 111  # of the interface of C to BLAS
+_WORDS = 14  # of an entry
 _ROWS_OF_A_PART = 64  # from so many on a part is quicker than one of all rows and some columns
+# Multiplications up to which tiles of our own were measured to be quicker than BLAS. With registers of 64 bytes they
+# take 0.8 to 0.95 of the time of OpenBLAS, and 0.5 where that turns a matrix; beyond they leave the second cache.
+_BY_TILES = 1 << 28 if WIDE_REGISTERS else 1 << 18
+_INNER = 1 << 20  # about the multiplications of a product within a loop
 _kept: list[Any] = []  # machine code lives as long as its library
 
 
+def by_tiles(kind: str, work: int) -> bool:
+    """Whether a product of matrices of dtype character ``kind``, of ``work`` multiplications, is one of tiles."""
+    return kind in "fd" and work <= _BY_TILES
+
+
+# Whether BLAS has to be kept to one thread where loops multiply.
+INNER_BY_BLAS = not by_tiles("f", _INNER)
+
+
+def inner_product_entry(kind: str) -> int:
+    """The address of the entry for products within compiled loops, of blocks that stay in a cache; 0: there is none."""
+    return product_entry(kind, _INNER)
+
+
+def product_entry(kind: str, work: int) -> int:
+    """The address of the entry for a product of ``work`` multiplications of a dtype; 0: there is none."""
+    if by_tiles(kind, work) or (kind in "fd" and not product_address(kind)):
+        return tiles_address(kind)
+    return _blas_entry(kind)
+
+
 @functools.cache
-def _product(kind: str) -> tuple[int, int] | None:
-    """(address of the function, of an entry ``void(intptr_t words)`` that calls it) for dtype character "f" or "d"."""
+def _blas_entry(kind: str) -> int:
+    """The address of an entry that calls BLAS's product of dtype character ``kind``; 0: BLAS has none."""
     function = product_address(kind)
     if not function:
-        return None
+        return 0
     number = ir.FloatType() if kind == "f" else ir.DoubleType()
     sides = [WORD, WORD, WORD, WORD, number, WORD, WORD]
     gemm = ir.FunctionType(NOTHING, [INT, INT, INT, WORD, WORD, WORD, number, *sides]).as_pointer()
@@ -42,15 +69,17 @@ def _product(kind: str) -> tuple[int, int] | None:
         target = ir.Function(module, ir.FunctionType(NOTHING, [WORD]), f"{kind}gemm")
         builder = ir.IRBuilder(target.append_basic_block())
         words = builder.inttoptr(target.args[0], WORD.as_pointer())
-        address, _, x_turned, y_turned, *rest = [builder.load(builder.gep(words, [INT(k)])) for k in range(_WORDS)]
+        _, _, x_turned, y_turned, *rest = [builder.load(builder.gep(words, [INT(k)])) for k in range(_WORDS)]
         turned = [builder.trunc(w, INT) for w in (x_turned, y_turned)]
-        given = [INT(_ROW_MAJOR), *turned, *rest[:3], number(1), *rest[3:7], number(0), *rest[7:]]
-        builder.call(builder.inttoptr(address, gemm), given)
+        (*sizes, keep), (*factors, out, out_row) = rest[:4], rest[4:]
+        kept = builder.uitofp(keep, number)
+        given = [INT(_ROW_MAJOR), *turned, *sizes, number(1), *factors, kept, out, out_row]
+        builder.call(builder.inttoptr(WORD(function), gemm), given)
         builder.ret_void()
 
     library = new_library(f"{kind}gemm", build)
     _kept.append(library)
-    return function, library.get_pointer_to_function(f"{kind}gemm")
+    return library.get_pointer_to_function(f"{kind}gemm")
 
 
 def _side(matrix: Any) -> tuple[int, int] | None:
@@ -83,29 +112,44 @@ def multiply_in_parts(x: Any, y: Any, out: Any, parts: int) -> bool:
 def product_jobs(x: Any, y: Any, out: Any, parts: int) -> list[tuple[int, list[int], list[tuple[int, int]]]] | None:
     """The parts of a product: (entry, first words, of x, y and out the offset in bytes and the distance of rows).
 
-    None where BLAS has no such product or can't read an array.
+    None where there is no such product, or one of the arrays can't be read.
     """
-    if not x.ndim == y.ndim == 2 or (found := _product(out.dtype.char)) is None:
+    if not x.ndim == y.ndim == 2:
         return None
-    left, right, size, (rows, columns) = _side(x), _side(y), out.itemsize, out.shape
-    if left is None or right is None or not out.flags.c_contiguous or not all(a.flags.aligned for a in (x, y, out)):
+    (rows, columns), inner = out.shape, x.shape[1]
+    kind, work = out.dtype.char, out.size * inner
+    tiles, entry = by_tiles(kind, work), product_entry(kind, work)
+    left, right, size = _side(x), _side(y), out.itemsize
+    if not entry or left is None or right is None or not out.flags.c_contiguous:
         return None
-    function, entry = found
-    # Each thread brings all of the side that is not cut into BLAS's order, better the smaller one: so the longer dim is
-    # cut. But threads that write to the same rows disturb one another: a product of 256 x 64 and 64 x 784 takes 175 us
-    # as halves of its rows, 310 as halves of its columns, and 255 on one thread.
-    by_rows = rows >= columns or (rows >= _ROWS_OF_A_PART * parts and 4 * rows >= columns)
-    inner = x.shape[1]
+    if not all(a.flags.aligned for a in (x, y, out)):
+        return None
+    by_rows = _by_rows(rows, columns * size, parts) if tiles else _by_rows_of_blas(rows, columns, parts)
     # By how many bytes the operand that is cut moves from one row, or column, to the next, and the result.
     step = x.strides[0] if by_rows else y.strides[1]
     result_step = out.strides[0] if by_rows else size
-    total, jobs = rows if by_rows else columns, []
+    total, multiple, jobs = rows if by_rows else columns, PANEL // size if tiles and not by_rows else 1, []
     for part in range(parts):
-        first, last = total * part // parts, total * (part + 1) // parts
+        first, last = (total * k // parts // multiple * multiple if k < parts else total for k in (part, part + 1))
         if last == first:
             continue
         shape = (last - first, columns) if by_rows else (rows, last - first)
         x_at, y_at = (first * step, 0) if by_rows else (0, first * step)
         places = [(x_at, left[1]), (y_at, right[1]), (first * result_step, columns)]
-        jobs.append((entry, [function, 0, left[0], right[0], *shape, inner], places))
+        jobs.append((entry, [0, 0, left[0], right[0], *shape, inner, 0], places))
     return jobs
+
+
+def _by_rows_of_blas(rows: int, columns: int, parts: int) -> bool:
+    """Whether parts have some rows of the result each, or some columns.
+
+    Each thread brings all of the side that is not cut into BLAS's order, better the smaller one: so the longer dim is
+    cut. But threads that write to the same rows disturb one another: a product of 256 x 64 and 64 x 784 takes 175 us
+    as halves of its rows, 310 as halves of its columns, and 255 on one thread.
+    """
+    return rows >= columns or (rows >= _ROWS_OF_A_PART * parts and 4 * rows >= columns)
+
+
+def _by_rows(rows: int, row: int, parts: int) -> bool:
+    """The same for tiles, which copy the right side only: columns are cut where each part gets panels of its own."""
+    return row < 2 * parts * PANEL and rows > parts

@@ -31,9 +31,9 @@ __all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
 ANY_ORDER = "  # in any order"
 
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
-_KNOWN = set(dir(builtins)) | {
-    "np", "math", "T", "A", "W", "prange", "njit", "scratch", "gemm", "product_tile", "sum_tile",
-}  # fmt: skip
+# Of these the arrays at these positions are written to.
+_WRITING = {"gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,)}
+_KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
 
 
@@ -88,7 +88,9 @@ class LoopSource:
         roots = _roots(tree, names)
         places: list[ast.expr] = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and _is_store(n)]
         for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
-            helper = self.named.get(call.func.id)  # type: ignore[attr-defined]
+            name = call.func.id  # type: ignore[attr-defined]
+            places += [call.args[k] for k in _WRITING.get(name, ()) if k < len(call.args)]
+            helper = self.named.get(name)
             if isinstance(helper, Definition) and helper.tree is not tree:
                 places += [call.args[k] for k in self._written(helper.tree) if k < len(call.args)]
         stored = {root for place in places for root in roots.get(_base_name(place), ())}

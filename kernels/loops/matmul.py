@@ -1,6 +1,6 @@
-"""Matrix products by NumPy's BLAS, the one that the user's own NumPy code runs on.
+"""Matrix products by tiles of our own, or by NumPy's BLAS, the one that the user's own NumPy code runs on.
 
-A product runs on one thread of BLAS (``kernels/blas.py`` says why), a large one in parts on the pool.
+Of BLAS a product runs on one thread (``kernels/blas.py`` says why), a large one in parts on the pool.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import numpy as np
 from jitgrad.kernels import threads
 from jitgrad.kernels.blas import entries, one_thread
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.product_parts import multiply_in_parts
+from jitgrad.kernels.product_parts import by_tiles, multiply_in_parts, product_entry
+from jitgrad.kernels.tile_products import PANEL, ROWS
+from jitgrad.kernels.words.vocabulary import gemm, gemm_part
 
 __all__ = [
     "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "small_product", "small_products",
-    "stays_on_one",
+    "stays_on_one", "tile_entry", "tile_product", "tile_products",
 ]  # fmt: skip
 
 
@@ -42,6 +44,8 @@ _VECTOR_ON_ONE, _MATRIX_ON_ONE = 9216, 262_144
 # Multiplications from which two threads are clearly quicker, by a fifth: 45 us of float32 on one core, or 170 us where
 # parts are products by NumPy, as those of stacks, which take 35 us to hand over.
 SPLIT, _SPLIT_BY_NUMPY = 1 << 21, 1 << 23
+_PANELS = 4  # of columns, from which threads share them rather than rows
+_WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
 def _parts(x, y, out):
@@ -131,6 +135,46 @@ def few_rows_by_transposed(x, y, out):
         return False
     rows, columns = out.shape
     return 1 < rows <= 64 and 2 * rows <= columns and x.flags.c_contiguous and y.flags.f_contiguous
+
+
+def tile_entry(kind: str, work: int) -> int:
+    """The entry that a product of ``work`` multiplications is left to; 0: BLAS is quicker."""
+    return product_entry(kind, work) if by_tiles(kind, work) else 0
+
+
+def _cut(x, y, out, x_turned, y_turned, entry):
+    """Pieces are panels of columns where there are several for each thread, else rows of a tile."""
+    panels = out.shape[1] * out.itemsize // PANEL
+    inner = x.shape[0] if x_turned else x.shape[1]
+    return panels if panels >= _PANELS else -(-out.shape[0] // ROWS), out.size * inner >> _WORK
+
+
+@loop(pieces=_cut, dtype_from="out", grain=1 << 12)
+def tile_product(x, y, out, x_turned, y_turned, entry, first, last):
+    """Product of two matrices, each of which may be given transposed: so all are row-major.
+
+    entry: the address of a product's machine code, see ``product_parts.py``.
+    """
+    rows, columns = out.shape
+    panels, row, column = columns * out.itemsize // PANEL, 0, 0
+    if panels >= _PANELS:
+        column, end = first * PANEL // out.itemsize, columns if last == panels else last * PANEL // out.itemsize
+        columns = end - column
+    else:
+        row = first * ROWS
+        rows = min(last * ROWS, rows) - row
+    gemm_part(entry, x, x_turned, y, y_turned, out, row, rows, column, columns)
+
+
+def _stack(x, y, out, x_turned, y_turned, entry):
+    return out.shape[0], out.size * x.shape[1 if x_turned else 2] >> _WORK
+
+
+@loop(pieces=_stack, dtype_from="out", grain=1 << 12)
+def tile_products(x, y, out, x_turned, y_turned, entry, first, last):
+    """``tile_product`` of stacks of matrices."""
+    for s in range(first, last):
+        gemm(entry, x[s], x_turned, y[s], y_turned, out[s], False)
 
 
 # Up to so many multiplications a loop is faster than NumPy's call of BLAS; the second is for each of a stack.

@@ -1,27 +1,29 @@
-"""Products of matrices inside of loops: by BLAS, by tiles in registers, or plainly; and what calls BLAS's address."""
+"""Products of matrices inside of loops: by an entry of `product_parts`, by tiles in registers, or plainly."""
 
 from __future__ import annotations
 
-from jitgrad.kernels.blas import one_thread, product_address
+from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.compiler import cpu_features
+from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.words.vocabulary import T, gemm, product_tile
 
 __all__ = ["fill_column", "has_product", "multiply", "multiply_by_tiles", "run_with_blas"]
 
 ROWS = 8 if "avx512f" in cpu_features() else 6  # of a tile of 64 bytes a row: as many as fit into registers
 _SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
-_NEAR, _ROW = 1 << 15, 512  # bytes of a matrix, and of its rows, that stays in a core's first cache
+# Bytes of a matrix, and of its rows, that stays in a core's first cache. An entry that is one of tiles knows better.
+_NEAR, _ROW = (1 << 15, 512) if INNER_BY_BLAS else (0, 0)
 
 
 def has_product(dtype):
-    """Whether BLAS has products of this dtype."""
-    return bool(product_address(dtype.char))
+    """Whether there is an entry for products of this dtype."""
+    return bool(inner_product_entry(dtype.char))
 
 
 def multiply(function, x, x_turned, y, y_turned, out, keep):
     """out (+)= x @ y, each of which may be given transposed; rows are contiguous.
 
-    function: the address of BLAS's product, 0 where it has none of this dtype. BLAS copies what it multiplies, so tiles
+    function: the address of an entry, 0 where there is none for this dtype. BLAS copies what it multiplies, so tiles
     are quicker where the matrix on the right is small: 64 x 16 times 16 x 64 takes 1.7 us, BLAS 2.2.
     """
     inner = x.shape[0] if x_turned else x.shape[1]
@@ -76,10 +78,10 @@ def fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out
 
 
 def run_with_blas(kernel, dtype, before, after):
-    """Call a loop with the address of BLAS's product between its arguments; BLAS keeps to one thread meanwhile."""
-    function = product_address(dtype.char)
-    if function:
+    """Call a loop with the address of an entry between its arguments; BLAS keeps to one thread meanwhile."""
+    entry = inner_product_entry(dtype.char)
+    if INNER_BY_BLAS and entry:
         with one_thread:
-            kernel.call(*before, function, *after)
+            kernel.call(*before, entry, *after)
     else:
-        kernel.call(*before, function, *after)
+        kernel.call(*before, entry, *after)

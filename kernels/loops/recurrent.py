@@ -6,9 +6,11 @@ steps; so are inputs times weights ahead of them, and gradients times weights af
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
-from jitgrad.kernels.blas import one_thread, product_address
+from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.device_array import DeviceArray, run_on_device
 from jitgrad.kernels.launch import Kernel
@@ -24,6 +26,7 @@ from jitgrad.kernels.loops.recurrent_steps import (
     states_before,
     sum_rows_into,
 )  # fmt: skip
+from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.kernels.words.syntax import parameters
 
@@ -45,7 +48,7 @@ def _layer(*writes):
         def run(*args):
             if isinstance(args[where], DeviceArray):
                 return run_on_device(function.__name__, args)
-            with one_thread:
+            with one_thread if INNER_BY_BLAS else nullcontext():
                 return function(*args)
 
         return Kernel(function.__name__, run, tuple(places.index(w) for w in writes))
@@ -54,8 +57,8 @@ def _layer(*writes):
 
 
 def _product(out, starts):
-    """The address of BLAS's product, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
-    return product_address(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
+    """The entry for products, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
+    return inner_product_entry(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
 
 
 def _weight(weight, form, starts):

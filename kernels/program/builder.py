@@ -19,6 +19,7 @@ from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
+from jitgrad.kernels.product_parts import by_tiles
 from jitgrad.kernels.program import products
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.executor import code
@@ -88,7 +89,7 @@ class Builder:
     def _launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         if isinstance(kernel, Foreach):
             self._step(kernel, args)
-        elif kernel.name in products.KINDS and self._product(args):
+        elif kernel.name in products.KINDS and self._product(*products.factors(args)):
             pass
         elif isinstance(kernel, RowBlocks):
             add_row_blocks(self, kernel)
@@ -241,22 +242,22 @@ class Builder:
 
     # -- matrix products, flags, copies ---------------------------------------------------------------
 
-    def _product(self, args: Sequence[Any]) -> bool:
-        x, y, out = args
-        self.uses_blas |= x.ndim > 0 and products.by_blas(x, y, out) and not stays_on_one(out.shape, x.shape[-1])
-        if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
-            turned = np.empty(out.shape[::-1], out.dtype)
-            if self._product((y.T, x.T, turned)):
-                self._turn(turned, out)
-                return True
-        found = products.jobs(*args)
+    def _product(self, x: Any, y: Any, out: Any) -> bool:
+        if not (x.ndim == 2 and by_tiles(out.dtype.char, out.size * x.shape[1])):
+            self.uses_blas |= x.ndim > 0 and not stays_on_one(out.shape, x.shape[-1])
+            if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
+                turned = np.empty(out.shape[::-1], out.dtype)
+                if self._product(y.T, x.T, turned):
+                    self._turn(turned, out)
+                    return True
+        found = products.jobs(x, y, out)
         if found is None:
             return False
         rows = []
         for address, head, places in found:
             rows.append(TableRow(address, len(self.words)))
             self.words += head
-            for matrix, (offset, distance) in zip(args, places, strict=True):
+            for matrix, (offset, distance) in zip((x, y, out), places, strict=True):
                 self.pointer_to(matrix, offset)
                 self.words.append(distance)
         self.together(rows)

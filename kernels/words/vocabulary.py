@@ -42,8 +42,10 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "product_tile", "scratch", "sum_tile",
-           "vectorized", "word"]  # fmt: skip
+__all__ = [
+    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "gemm_part", "horner", "product_tile", "scratch",
+    "sum_tile", "vectorized", "word",
+]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
 # emitter gives T its type and replaces D(0.1) by the number's bits, horner(...) by sums of products, and which imports
@@ -52,6 +54,7 @@ T = D = np.float64
 horner: Any = None
 scratch: Any = None
 gemm: Any = None  # likewise, of gemm.py
+gemm_part: Any = None  # likewise
 product_tile: Any = None  # and of tile.py
 sum_tile: Any = None
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.kernels import blas, threads
+from jitgrad.core.layout import forget_plans
+from jitgrad.kernels import blas, product_parts, threads
 from jitgrad.kernels.loops import matmul as products
 
 needs_entries = pytest.mark.skipif(blas.entries() is None, reason="this BLAS has no setting that is known here")
@@ -30,6 +31,15 @@ def three_of_blas():
     change(3)
     yield ask
     change(before)
+
+
+@pytest.fixture
+def by_blas(monkeypatch):
+    """Leave all products to BLAS, on any processor; which kernel multiplies is part of an op's plan."""
+    monkeypatch.setattr(product_parts, "_BY_TILES", 0)
+    forget_plans()
+    yield
+    forget_plans()
 
 
 @needs_entries
@@ -58,7 +68,7 @@ def test_one_thread_in_nested_blocks_and_the_setting_after(three_of_blas):
 @needs_entries
 @pytest.mark.parametrize(("x", "y"), [((65, 64), (64, 64)), ((128, 128), (128,)), ((20_000,), (20_000,)),
                                       ((3, 65, 64), (64, 64))])  # fmt: skip
-def test_products_for_which_blas_would_start_threads(three_of_blas, monkeypatch, x, y):
+def test_products_for_which_blas_would_start_threads(by_blas, three_of_blas, monkeypatch, x, y):
     used = []
     quiet = products._quiet.run
     monkeypatch.setattr(products._quiet, "run", lambda *args: (used.append(three_of_blas()), quiet(*args)))
@@ -78,7 +88,7 @@ SHAPES = [
 @pytest.mark.parametrize("compiled", [True, False], ids=["by address", "by NumPy"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("x", "y"), SHAPES)
-def test_a_large_product_in_parts_is_the_product(two_threads, monkeypatch, x, y, dtype, compiled):
+def test_a_large_product_in_parts_is_the_product(by_blas, two_threads, monkeypatch, x, y, dtype, compiled):
     for name, value in {"SPLIT": 1000, "_SPLIT_BY_NUMPY": 1000, "_VECTOR_ON_ONE": 0, "_MATRIX_ON_ONE": 0}.items():
         monkeypatch.setattr(products, name, value)
     counts, run_jobs, together = [], threads.run_jobs, threads.run_together
@@ -107,7 +117,7 @@ def test_one_thread_means_no_parts(monkeypatch):
         torch.set_num_threads(before)
 
 
-def test_infinities_travel_without_warning_on_every_thread(two_threads, monkeypatch):
+def test_infinities_travel_without_warning_on_every_thread(by_blas, two_threads, monkeypatch):
     monkeypatch.setattr(products, "SPLIT", 1000)
     monkeypatch.setattr(products, "_MATRIX_ON_ONE", 0)
     result = torch.full((200, 100), float("inf")) @ torch.zeros(100, 100)

@@ -134,6 +134,10 @@ def product(x: Factor, y: Factor, out: Layout) -> Launches:
     ):  # fmt: skip
         kernel: Kernel = kernels.small_product if out.ndim == 2 else kernels.small_products
         return Launches([(kernel, first[0], second[0], result, first[1], second[1])], [out])
+    entry = kernels.tile_entry(out.numpy_dtype.char, work)
+    if entry and first and second and out.device == "cpu" and out.numel and out.ndim < 4:
+        kernel = kernels.tile_product if out.ndim == 2 else kernels.tile_products
+        return Launches([(kernel, first[0], second[0], result, first[1], second[1], entry)], [out])
     kernel = kernels.matmul if out.ndim > 2 else kernels.dot
     if out.ndim == 2 and kernels.stays_on_one((n, y.sizes[1]), inner):
         kernel = kernels.dot_on_one

@@ -7,6 +7,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.autograd import gradcheck, gradgradcheck
+from jitgrad.core.layout import forget_plans
+from jitgrad.kernels import product_parts
 from jitgrad.nn.functional import linear
 
 RNG = np.random.default_rng(0)
@@ -81,12 +83,20 @@ def test_operands_in_any_layout(left, right):
             np.testing.assert_allclose(f.numpy(), s.detach().numpy(), atol=1e-12)
 
 
-def test_blas_reads_transposed_operands_where_they_lie():
+BY_BLAS, BY_TILES = (0, ["dot_on_one", "matmul"]), (1 << 18, ["tile_product", "tile_products"])
+
+
+@pytest.mark.parametrize(("most", "kernels"), [BY_BLAS, BY_TILES])
+def test_transposed_operands_are_read_where_they_lie(monkeypatch, most, kernels):
+    monkeypatch.setattr(product_parts, "_BY_TILES", most)
+    forget_plans()
     x, w = torch.tensor(array((2, 80, 30))), torch.tensor(array((2, 50, 30)))
     with torch.debug.tape() as tape:
-        torch.mm(x[0], w[0].t())
-        torch.bmm(x, w.transpose(1, 2))
-    assert [e.kernel.name for e in tape] == ["dot_on_one", "matmul"]
+        results = torch.mm(x[0], w[0].t()), torch.bmm(x, w.transpose(1, 2))
+    forget_plans()
+    assert [e.kernel.name for e in tape] == kernels
+    np.testing.assert_allclose(results[0], x.numpy()[0] @ w.numpy()[0].T, atol=1e-12)
+    np.testing.assert_allclose(results[1], x.numpy() @ w.numpy().swapaxes(1, 2), atol=1e-12)
 
 
 def test_small_products_are_one_loop_whatever_is_transposed():
