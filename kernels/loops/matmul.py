@@ -19,8 +19,8 @@ from jitgrad.kernels.tile_products import PANEL, ROWS
 from jitgrad.kernels.words.vocabulary import gemm, gemm_part
 
 __all__ = [
-    "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "small_product", "small_products",
-    "stays_on_one", "tile_entry", "tile_product", "tile_products",
+    "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "multiply_into", "small_product",
+    "small_products", "stays_on_one", "tile_entry", "tile_product", "tile_products",
 ]  # fmt: skip
 
 
@@ -122,6 +122,15 @@ def dot(x, y, out):
         np.copyto(out, transposed.T)
     else:
         _product(np.dot, x, y, out)
+
+
+def multiply_into(x, y, out):
+    """Write the product of two matrices, each row-major or the transpose of one that is, to a row-major one."""
+    if entry := tile_entry(out.dtype.char, out.size * x.shape[1]):
+        x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
+        tile_product.call(x.T if x_turned else x, y.T if y_turned else y, out, x_turned, y_turned, entry)
+    else:
+        dot.call(x, y, out)
 
 
 def few_rows_by_transposed(x, y, out):

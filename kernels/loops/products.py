@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from jitgrad.kernels import tile_products
 from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.words.vocabulary import T, gemm, product_tile
 
-__all__ = ["fill_column", "has_product", "multiply", "multiply_by_tiles", "run_with_blas"]
+__all__ = ["fill_column", "fill_panel", "has_product", "multiply", "multiply_by_tiles", "run_with_blas"]
 
 ROWS = 8 if "avx512f" in cpu_features() else 6  # of a tile of 64 bytes a row: as many as fit into registers
+TALL, VECTORS = tile_products.ROWS, tile_products.PANEL // tile_products.BYTES  # of a tile of a panel
 _SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
 # Bytes of a matrix, and of its rows, that stays in a core's first cache. An entry that is one of tiles knows better.
 _NEAR, _ROW = (1 << 15, 512) if INNER_BY_BLAS else (0, 0)
@@ -73,6 +75,30 @@ def fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out
         i += 2
     while i < rows:
         product_tile(1, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 1
+
+
+def fill_panel(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep):
+    """The bytes of a panel of all rows of a product: with wide registers two vectors for each."""
+    if VECTORS == 1:
+        fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep)
+        return
+    i = 0
+    while i + TALL <= rows and (i + TALL == rows or i + TALL + 4 <= rows):
+        product_tile(TALL, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += TALL
+    while i + 8 <= rows:
+        product_tile(8, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 8
+    while i + 4 <= rows:
+        product_tile(4, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 4
+    while i < rows:
+        product_tile(1, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
         i += 1
 

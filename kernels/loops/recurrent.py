@@ -14,7 +14,7 @@ from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.device_array import DeviceArray, run_on_device
 from jitgrad.kernels.launch import Kernel
-from jitgrad.kernels.loops.matmul import dot
+from jitgrad.kernels.loops.matmul import multiply_into
 from jitgrad.kernels.loops.recurrent_steps import (
     gru_slopes,
     gru_steps,
@@ -28,6 +28,7 @@ from jitgrad.kernels.loops.recurrent_steps import (
 )  # fmt: skip
 from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.threads import get_num_threads
+from jitgrad.kernels.tile_products import PANEL
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = ["gru", "gru_gradient", "lstm", "lstm_gradient", "rnn", "rnn_gradient"]
@@ -63,7 +64,7 @@ def _product(out, starts):
 
 def _weight(weight, form, starts):
     """The weights of the states, as they are (form 0) or transposed (1), packed (2) where there are several steps."""
-    columns, width = weight.shape[1 - form], 64 // weight.itemsize
+    columns, width = weight.shape[1 - form], PANEL // weight.itemsize
     if starts.size <= _PACKED_FROM or columns % width or not _PACKS or weight.dtype.char not in "fd":
         return weight, form
     shape = (-1, width, weight.shape[1]) if form else (weight.shape[0], -1, width)
@@ -83,13 +84,13 @@ def _weight_gradients(found, slopes, hidden_slopes, x, weight, out, h0, starts, 
     """Write the gradients of the inputs, of both weights and of both biases, those of them that are wanted."""
     dx, d_ih, d_hh, b_ih, b_hh = found
     if dx is not None:
-        dot.call(slopes, weight, dx)
+        multiply_into(slopes, weight, dx)
     if d_ih is not None:
-        dot.call(slopes.T, x, d_ih)
+        multiply_into(slopes.T, x, d_ih)
     if d_hh is not None:
         earlier = np.empty_like(out)
         states_before.call(out, h0, starts, reverse, earlier)
-        dot.call(hidden_slopes.T, earlier, d_hh)
+        multiply_into(hidden_slopes.T, earlier, d_hh)
     if b_ih is not None:
         sum_rows_into.call(slopes, b_ih)
     if b_hh is not None:
@@ -108,7 +109,7 @@ def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, out, h, c, start
     np.copyto(c, c0)
     inputs = _inputs(w_ih, 1, len(h), starts)
     if not inputs.size:
-        dot.call(x, w_ih.T, gates)
+        multiply_into(x, w_ih.T, gates)
     weight, form = _weight(w_hh, 1, starts)
     projection = h[:0] if w_hr is None else w_hr
     work = np.empty_like(c) if w_hr is not None else c
@@ -137,7 +138,7 @@ def lstm_gradient(g, gh, gc, x, h0, c0, w_ih, w_hh, w_hr, gates, cells, out, slo
     if d_hr is not None:
         hidden = np.empty_like(cells)
         outputs_before_projection.call(gates, cells, hidden)
-        dot.call(projected.T, hidden, d_hr)
+        multiply_into(projected.T, hidden, d_hr)
 
 
 def _start(state, g):
@@ -154,7 +155,7 @@ def gru(x, h0, w_ih, w_hh, b_ih, b_hh, gates, kept, out, h, starts, reverse):
     np.copyto(h, h0)
     inputs = _inputs(w_ih, 1, len(h), starts)
     if not inputs.size:
-        dot.call(x, w_ih.T, gates)
+        multiply_into(x, w_ih.T, gates)
     weight, form = _weight(w_hh, 1, starts)
     nothing = np.zeros(gates.shape[1] if b_ih is None else 0, out.dtype)
     biases = (nothing, nothing) if b_ih is None else (b_ih, b_hh)
@@ -181,7 +182,7 @@ def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, out, h, relu, starts, reverse):
     np.copyto(h, h0)
     inputs = _inputs(w_ih, 1, len(h), starts)
     if not inputs.size:
-        dot.call(x, w_ih.T, out)
+        multiply_into(x, w_ih.T, out)
     weight, form = _weight(w_hh, 1, starts)
     rnn_steps.call(out, h, x, inputs, _bias(b_ih, b_hh, h, out.shape[1]), weight, form, relu, starts, reverse,
                    *_product(out, starts))  # fmt: skip

@@ -15,7 +15,7 @@ Slices of rows have loops of their own: indices that are sums keep loops from be
 from __future__ import annotations
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.loops.products import fill_column
+from jitgrad.kernels.loops.products import fill_panel
 from jitgrad.kernels.words import sigmoid, tanh
 from jitgrad.kernels.words.vocabulary import T, gemm
 
@@ -31,13 +31,13 @@ _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BL
 def multiply_packed(x, y, out, keep):
     """out (+)= x @ y. Rows of x and out are contiguous.
 
-    y is packed: blocks of columns, as many as 64 bytes hold, in each of which a row's numbers lie side by side. BLAS
-    packs it anew for each product, which takes as long as a product of 16 rows.
+    y is packed: blocks of columns, as many as a panel of tiles has, in each of which a row's numbers lie side by side.
+    BLAS packs it anew for each product, which takes as long as a product of 16 rows.
     """
     (rows, columns), width, inner = out.shape, y.shape[1], x.shape[1]
     x_row, out_row = x.strides[0] // x.itemsize, out.strides[0] // out.itemsize
     for column in range(0, columns, width):
-        fill_column(x, x_row, 1, y, column * inner, width, inner, out, column, out_row, rows, keep)
+        fill_panel(x, x_row, 1, y, column * inner, width, inner, out, column, out_row, rows, keep)
 
 
 def multiply(function, x, y, form, out, keep):
