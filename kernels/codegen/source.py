@@ -27,7 +27,7 @@ from jitgrad.kernels.words.syntax import (
 
 __all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
 
-# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
+# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels.marks.py`.
 ANY_ORDER = "  # in any order"
 
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.

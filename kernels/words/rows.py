@@ -58,7 +58,7 @@ class _mirrored:
         return ~x
 
 
-@word(internal=True)
+@word(internal=True, ulp={"float32": 1, "float64": 1})
 class _exp_falling:
     """exp(x) for x <= 0, denormal results included.
 
