@@ -23,19 +23,9 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE",
-    "INLINE_REASSOC",
-    "WIDE_VECTORS",
-    "Argument",
-    "converted",
-    "element",
-    "elementwise_text",
-    "fill",
-    "retype",
-    "retyped",
-    "scalar_type",
-    "words_text",
-]  # fmt: skip
+    "INLINE", "INLINE_REASSOC", "WIDE_VECTORS", "Argument", "converted", "element", "elementwise_text", "fill",
+    "retype", "retyped", "scalar_type", "words_text",
+]  # fmt: skip  # fmt: skip
 
 Literal = int | float
 
