@@ -337,3 +337,17 @@ def test_sizes_of_fractional_pooling():
             F.fractional_max_pool2d(x, kernel, output_size=size)
     with pytest.raises(RuntimeError, match="pool time 2 too large relative to input time 7"):
         F.fractional_max_pool3d(jitgrad.ones(1, 2, 7, 7, 7), 2, output_size=(6, 3, 3))
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 6, 10), (2, 7, 9), (1, 1, 40, 35), (2, 3, 5, 4)])
+def test_windows_of_two_by_two_that_touch(shape):
+    """They have a kernel of their own: the first of equal elements, the last NaN, and -inf beside nothing larger."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, shape).astype("f")
+    x[rng.random(shape) < 0.1], x[rng.random(shape) < 0.1] = np.nan, -np.inf
+    with jitgrad.debug.tape() as tape:
+        found = F.max_pool2d(jitgrad.tensor(x), 2, return_indices=True)
+    assert [e.kernel.name for e in tape] == ["largest_of_pairs"]
+    volume = jitgrad.tensor(x).unsqueeze(-3)  # in three dims they are windows like any others
+    for values, others in zip(found, F.max_pool3d(volume, (1, 2, 2), return_indices=True), strict=True):
+        np.testing.assert_array_equal(values.numpy(), others.squeeze(-3).numpy())
