@@ -14,12 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.loops.products import fill_column
+from jitgrad.kernels.loops.products import VECTORS, fill_column, fill_panel
 from jitgrad.kernels.loops.slabs import take_slab
 from jitgrad.kernels.words.vocabulary import T, product_tile, sum_tile
 
 __all__ = ["direct_products", "direct_weight_sums", "split_rows"]
 
+COLUMNS = 2 * VECTORS  # of a tile of three rows of vectors that are summed up
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
@@ -43,6 +44,10 @@ def multiply_slab(weights, outs, inner, slab, places, sums, step):
     while outs == 1 and p + 4 * lanes <= step:  # sums of one vector would wait for one another
         product_tile(1, 4, weights, 0, inner, 1, slab, p, places, inner, sums, p, step, False)
         p += 4 * lanes
+    panel = VECTORS * lanes
+    while VECTORS > 1 and p + panel <= step:
+        fill_panel(weights, inner, 1, slab, p, places, inner, sums, p, step, outs, False)
+        p += panel
     while p < step:
         fill_column(weights, inner, 1, slab, p, places, inner, sums, p, step, outs, False)
         p += lanes
@@ -98,8 +103,9 @@ def add_slab_sums(slopes, outs, step, slab, places, inner, count, sums, keep):
     line, o = sums.shape[1] * lanes, 0
     vectors = -(-count // lanes)
     while o + 3 <= outs:
-        for r in range(0, inner, 2):
-            sum_tile(3, 2, slopes, o * step, step, slab, 0, places, r, vectors, sums, o * line + r * lanes, line, keep)
+        for r in range(0, inner, COLUMNS):
+            sum_tile(3, COLUMNS, slopes, o * step, step, slab, 0, places, r, vectors, sums, o * line + r * lanes, line,
+                     keep)  # fmt: skip
         o += 3
     while o < outs:
         for r in range(0, inner, 4):

@@ -85,7 +85,7 @@ def fill_panel(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_
         fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep)
         return
     i = 0
-    while i + TALL <= rows and (i + TALL == rows or i + TALL + 4 <= rows):
+    while i + TALL == rows or i + TALL + 4 <= rows:
         product_tile(TALL, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
         i += TALL
@@ -93,14 +93,21 @@ def fill_panel(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_
         product_tile(8, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
         i += 8
-    while i + 4 <= rows:
+    if i + 6 <= rows:
+        product_tile(6, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 6
+    if i + 4 <= rows:
         product_tile(4, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
         i += 4
-    while i < rows:
+    if i + 2 <= rows:
+        product_tile(2, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 2
+    if i < rows:
         product_tile(1, 2, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
-        i += 1
 
 
 def run_with_blas(kernel, dtype, before, after):
