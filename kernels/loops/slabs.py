@@ -25,25 +25,26 @@ def take_slab(x, channel, channels, shift, row, rows, begin, end, slab):
     shift: how much further the grid begins before the volume, for each dim. Zeros outside of the volume.
     """
     depth, height, width = x.shape[1], x.shape[2], x.shape[3]
-    flat = x.reshape(x.size)
+    flat, volume = x.reshape(x.size), depth * height * width
+    if row == width and rows == height and not (shift[0] or shift[1] or shift[2]):  # the grid is the volume
+        inside = min(end, volume) - begin
+        for i in range(channels):
+            target, source = slab[i], flat[(channel + i) * volume + begin :]
+            target[:inside] = source[:inside]
+            target[inside : end - begin] = T(0)
+        return
     for i in range(channels):
         target, p, w, h, d = slab[i], begin, begin % row, begin // row % rows, begin // (row * rows)
+        target[: end - begin] = T(0)
         while p < end:
             count = min(row - w, end - p)
             x_d, x_h, x_w = d - shift[0], h - shift[1], w - shift[2]
-            low, high = min(max(-x_w, 0), count), min(width - x_w, count)
-            part = target[p - begin : p - begin + count]
-            if x_d < 0 or x_d >= depth or x_h < 0 or x_h >= height or high <= low:
-                part[:] = T(0)
-            else:
-                for t in range(low):
-                    part[t] = T(0)
+            low, high = max(-x_w, 0), min(width - x_w, count)
+            if 0 <= x_d < depth and 0 <= x_h < height and high > low:
+                inside = target[p - begin + low : p - begin + high]
                 source = flat[(((channel + i) * depth + x_d) * height + x_h) * width + x_w + low :]
-                inside = part[low:high]
                 for t in range(inside.size):
                     inside[t] = source[t]
-                for t in range(high, count):
-                    part[t] = T(0)
             p += count
             w = 0
             h += 1
