@@ -21,42 +21,55 @@ __all__ = ["attend", "attend_back"]
 _WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
-def soften(x, mask, n, first, causal, scale):
-    """Softmax of the rows of scale * x + mask, in place, from query ``first`` on. Rows without a key are 0."""
+def soften(x, mask, n, first, causal, scale, over):
+    """Softmax of the rows of scale * x + mask, from query ``first`` on, in place and but for a factor of each row.
+
+    That goes to ``over``: to multiply results by it is less than to multiply as many scores as there are keys. Rows
+    without a key are 0.
+    """
     factor = T(scale)
     for i in range(x.shape[0]):
         row = x[i]
         seen = min(row.size, first + i + 1) if causal else row.size
-        visible = row[:seen]
+        visible, step = row[:seen], factor
         if mask.shape[0]:
             added = mask[n % mask.shape[0], first + i]
             for j in range(visible.size):
                 visible[j] = visible[j] * factor + added[j]
-        else:
+        elif not factor > 0:  # then the largest product isn't that of the largest element
             for j in range(visible.size):
                 visible[j] *= factor
+        if mask.shape[0] or not factor > 0:
+            step = T(1)
         row[seen:] = T(0)
         top = row_largest(visible)
         if top == -np.inf:
             row[:] = T(0)
+            over[i] = T(0)
             continue
         total = T(0)
         for j in range(visible.size):
-            e = _exp_falling(visible[j] - top)
+            e = _exp_falling((visible[j] - top) * step)
             visible[j] = e
             total += e
-        over = T(1) / total
-        for j in range(visible.size):
-            visible[j] *= over
+        over[i] = T(1) / total
 
 
-def slopes_of(shares, g, scale):
-    """In the place of ``g``, the gradient of shares, that of the scores before they were scaled."""
-    factor = T(scale)
+def multiply_rows(x, factors, out):
+    """Each row of x times its factor."""
+    for i in range(out.shape[0]):
+        row, target, factor = x[i], out[i], factors[i]
+        for j in range(target.size):
+            target[j] = row[j] * factor
+
+
+def slopes_of(shares, g, scale, over):
+    """In the place of ``g``, the gradient of shares, that of the scores before they were scaled; over: of `soften`."""
     for i in range(g.shape[0]):
-        row, slope, total = shares[i], g[i], T(0)
+        row, slope, total, factor = shares[i], g[i], T(0), T(scale) * over[i]
         for j in range(row.size):
             total += row[j] * slope[j]
+        total *= over[i]
         for j in range(row.size):
             slope[j] = row[j] * (slope[j] - total) * factor
 
@@ -79,6 +92,7 @@ def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, las
     # Rows are filled up to whole vectors, as tiles want them (products.py).
     wide, chunks = -(-keys // lanes) * lanes, -(-queries // block)
     scores, turned, latest = np.empty((block, wide), T), np.zeros((q.shape[2], wide), T), -1
+    over = np.empty(block, T)
     for piece in range(first, last):
         n, begin = piece // chunks, piece % chunks * block
         end = min(begin + block, queries)
@@ -88,8 +102,9 @@ def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, las
             latest = n
         shares, filled = scores[: end - begin, :seen], -(-seen // lanes) * lanes
         multiply(function, q[n, begin:end], False, turned[:, :filled], False, scores[: end - begin, :filled], False)
-        soften(shares, mask, n, begin, causal, scale)
+        soften(shares, mask, n, begin, causal, scale, over)
         multiply(function, shares, False, v[n, :seen], False, out[n, begin:end], False)
+        multiply_rows(out[n, begin:end], over, out[n, begin:end])
 
 
 def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
@@ -102,6 +117,7 @@ def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk,
     wide = -(-keys // lanes) * lanes
     scores, above = np.empty((block, wide), T), np.empty((block, wide), T)
     k_turned, v_turned = np.zeros((q.shape[2], wide), T), np.zeros((v.shape[2], wide), T)
+    over, divided = np.empty(block, T), np.empty((block, v.shape[2]), T)
     for n in range(first, last):
         turn(k[n], k_turned)
         turn(v[n], v_turned)
@@ -113,10 +129,11 @@ def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk,
             rows, given, filled = q[n, begin:end], g[n, begin:end], -(-seen // lanes) * lanes
             shares, slopes = scores[: end - begin, :seen], above[: end - begin, :seen]
             multiply(function, rows, False, k_turned[:, :filled], False, scores[: end - begin, :filled], False)
-            soften(shares, mask, n, begin, causal, scale)
+            soften(shares, mask, n, begin, causal, scale, over)
+            multiply_rows(given, over, divided[: end - begin])
             multiply(function, given, False, v_turned[:, :filled], False, above[: end - begin, :filled], False)
-            multiply(function, shares, True, given, False, dv[n, :seen], True)
-            slopes_of(shares, slopes, scale)
+            multiply(function, shares, True, divided[: end - begin], False, dv[n, :seen], True)
+            slopes_of(shares, slopes, scale, over)
             multiply(function, slopes, False, k[n, :seen], False, dq[n, begin:end], False)
             multiply(function, slopes, True, rows, False, dk[n, :seen], True)
 
