@@ -55,7 +55,7 @@ class LaunchPlan:
 # memory in any order of dims. Strided loops get the first element and index from it, so that one compiled overload
 # serves every rank, permutation and broadcast; a row-major array begins with it, and as a vector is made sooner.
 _ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
-          "tiled strided": "first_element({})", "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
+          "tiled strided": "first_element({})", "device flat": "{}", "device strided": "{}"}  # fmt: skip
 _TAILS = {"strided": 4, "tiled strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else fresh{k}()"""

@@ -183,7 +183,10 @@ class Grid:
 
 
 class CudaElementwise(Kernel):
-    """An emitted kernel. Arguments: flat arrays, scalars, for strided ones the geometry, and n."""
+    """An emitted kernel. Arguments: DeviceArrays, scalars, for strided ones the geometry, and n.
+
+    The arrays are those of tensors, so that a launch says what memory it touches; only here they become the provider's.
+    """
 
     __slots__ = ("arrays", "grid", "scalar", "tail")
 
@@ -198,14 +201,9 @@ class CudaElementwise(Kernel):
         if not n:
             return
         count = self.arrays
-        if len(args) - self.tail > count:  # numbers travel in the compute dtype
-            scalars = map(self.scalar, args[count : -self.tail])
-            args = (*args[:count], *scalars, *args[-self.tail :])
-        self.grid.over(n)(*args)
-
-    def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
-        """The number of elements, for every array of values."""
-        return dict.fromkeys(range(self.arrays), (args[-1],))
+        # Numbers travel in the compute dtype.
+        scalars = map(self.scalar, args[count : -self.tail])
+        self.grid.over(n)(*[a.flat for a in args[:count]], *scalars, *args[-self.tail :])
 
 
 def _emitter() -> Any:
