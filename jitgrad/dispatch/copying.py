@@ -13,7 +13,7 @@ from jitgrad.core.node import edge_of
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.strides import dense_strides, empty_with_strides
+from jitgrad.dispatch.strides import dense_strides, empty_with_strides, extent, restrided
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
@@ -135,9 +135,9 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
         fill_array(array.memory, layout, -value if array.negative else value)
     else:
         sizes, (steps,) = collapse(layout.shape, [layout.strides])
-        # Strided kernels get a one-element array at the start, and index from it: one overload for every rank.
-        first = array[(slice(0, 1),) * array.ndim].ravel()
-        launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
+        # A vector of all memory that the strides reach, from which the kernel indexes: one overload for every rank.
+        memory = restrided(array, (extent(layout.shape, layout.strides),), (1,))
+        launch(kernels.fill_strided, memory, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
 
 
 def filled(layout: Layout, value: float) -> Tensor:

@@ -19,7 +19,7 @@ def fill(out, value):
 
 @loop
 def fill_strided(out, value, shape, strides):
-    """Set every element of an array of any strides; ``out`` is its first element."""
+    """Set every element of an array of any strides; ``out`` is its memory, from its first element on."""
     last = shape.size - 1
     rows = np.uint64(1)
     for d in range(last):

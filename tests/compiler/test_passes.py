@@ -30,7 +30,13 @@ def numbers_from_python(x):
     return t + other + x[:3]
 
 
-@pytest.mark.parametrize("function", [unused_draw, written_after_zeros, numbers_from_python])
+def part_filled(x):
+    y = x[:16].view(4, 4) * 2
+    y[:, 1].fill_(7)
+    return y[2] + 1
+
+
+@pytest.mark.parametrize("function", [unused_draw, written_after_zeros, numbers_from_python, part_filled])
 def test_as_eager(function):
     x = torch.rand(5000)
     found, wanted = (results(f, lambda k: (x,)) for f in (torch.compile(function), function))
