@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOOPS", "DeviceArray", "MetaArray", "NoValues", "Pool", "check_one_device", "missing_kernel", "name_op",
-           "run_on_device"]  # fmt: skip
+__all__ = ["LOOPS", "Allocation", "DeviceArray", "MetaArray", "NoValues", "Pool", "check_one_device", "missing_kernel",
+           "name_op", "run_on_device"]  # fmt: skip
 
 Shape = tuple[int, ...]
 
@@ -67,7 +67,7 @@ def check_one_device(args: Sequence[Any]) -> None:
 class Allocation:
     """A piece of device memory, given back to its pool when the last array on it dies."""
 
-    __slots__ = ("array", "key", "nbytes", "pool")
+    __slots__ = ("__weakref__", "array", "key", "nbytes", "pool")
 
     def __init__(self, array: Any, key: Any, pool: Pool):
         self.array, self.key, self.pool = array, key, pool
@@ -75,6 +75,13 @@ class Allocation:
 
     def __del__(self) -> None:
         self.pool.give_back(self)
+
+    @property
+    def address(self) -> int:
+        """A number for the place of the first byte: the device's address where there is one."""
+        pointer = getattr(self.array, "device_ctypes_pointer", None)
+        start = pointer.value if pointer is not None else self.array.__array_interface__["data"][0]
+        return start or 0
 
     def typed(self, dtype: np.dtype[Any]) -> Any:
         """All of the memory as a flat array of the provider's, of ``dtype``."""
@@ -176,6 +183,11 @@ class DeviceArray:
         return self.dtype.itemsize
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
     def flags(self) -> Any:
         """Has ``c_contiguous``, as NumPy's flags."""
         return SimpleNamespace(c_contiguous=self.is_c_contiguous())
@@ -188,9 +200,7 @@ class DeviceArray:
     @property
     def address(self) -> int:
         """A number for the place of the first element: the device's address where there is one."""
-        pointer = getattr(self.allocation.array, "device_ctypes_pointer", None)
-        start = pointer.value if pointer is not None else self.allocation.array.__array_interface__["data"][0]
-        return (start or 0) + self.offset
+        return self.allocation.address + self.offset
 
     def is_c_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
@@ -215,6 +225,10 @@ class DeviceArray:
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> DeviceArray:
         return type(self)(self.allocation, self.dtype, tuple(shape), tuple(strides), self.offset + offset)
+
+    def on(self, allocation: Allocation, offset: int) -> DeviceArray:
+        """An array of this shape and dtype on other memory, from ``offset`` bytes on."""
+        return type(self)(allocation, self.dtype, self.shape, self.strides, offset)
 
     def restrided(
         self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None
@@ -316,8 +330,7 @@ class DeviceArray:
 class _NoMemory:
     """The allocation of arrays without data, which is as large as they like."""
 
-    nbytes = 0
-    array = SimpleNamespace(device_ctypes_pointer=SimpleNamespace(value=0))
+    nbytes = address = 0
 
     def typed(self, dtype: np.dtype[Any]) -> Any:
         return self

@@ -22,6 +22,7 @@ Where the function decides by what it reads of a tensor, `parts` makes functions
 - Temporaries share one block by lifetime; results are new arrays; a gradient is written to again while nobody else
   has the tensor or its memory. Arguments may lie anywhere, unless they overlap what they did not when they were
   recorded.
+- On a device all is as on the CPU, but gradients are new in each run, and a number that is read ends a stretch.
 - A stretch is compiled as a function is, so all that holds for calls holds at borders, and more: its results are new
   tensors or numbers, share no memory, and one of them at most has a graph, as a call has one node. Where a run finds
   another result, the function is cut between, or the statement left out.

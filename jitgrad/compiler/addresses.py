@@ -1,4 +1,4 @@
-"""The addresses of arrays."""
+"""The memory of arrays, of which others are views."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["address_of", "extent_of"]
+from jitgrad.dispatch.strides import owner_of
+from jitgrad.kernels.device_array import DeviceArray
+
+__all__ = ["ARRAYS", "root_of"]
+
+# Types of arrays that programs know: those with memory of their own. Lazy ones and those without data are others.
+ARRAYS = (np.ndarray, DeviceArray)
 
 
-def address_of(a: np.ndarray[Any, Any]) -> int:
-    """The address of an array's first element."""
-    return int(a.__array_interface__["data"][0])
-
-
-def extent_of(a: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last; strides are not negative."""
-    low = address_of(a)
-    if a.size == 0:
-        return low, low
-    return low, low + sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) + a.itemsize
+def root_of(array: Any) -> Any:
+    """What stands for an array's memory, one object for all views of it: an array, or on a device an Allocation."""
+    return array.allocation if type(array) is DeviceArray else owner_of(array)

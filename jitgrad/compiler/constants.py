@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.memory import written_roots
 from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.placeholders import CONSTANT_BYTES
-from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.program import Launch, is_array
 
 __all__ = ["constant_roots"]
 
@@ -48,7 +46,7 @@ class _Step:
 
     def __init__(self, made: Launch):
         writes = set(made.kernel.writes)
-        arrays = [(k, owner_of(a)) for k, a in enumerate(made.args) if isinstance(a, np.ndarray)]
+        arrays = [(k, root_of(a)) for k, a in enumerate(made.args) if is_array(a)]
         self.out = [r for k, r in arrays if k in writes]
         self.read = {id(r) for k, r in arrays if k not in writes}
         self.fixed = not made.checks and not any(map(is_live, made.args))

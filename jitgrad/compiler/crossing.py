@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.compiler.addresses import extent_of
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.notes import is_scalar
 from jitgrad.compiler.parts import Cut, Stretch
 from jitgrad.compiler.recording import Recording
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.strides import owner_of
 from jitgrad.func.tree import leaves_of
-from jitgrad.kernels.program import Ranges
+from jitgrad.kernels.program import Ranges, extent_of
 
 __all__ = ["obstacle"]
 
@@ -61,7 +60,7 @@ def _views(made: Recording, new: dict[str, Tensor]) -> list[str]:
     owners: dict[int, Tensor] = {}
     found = []
     for name, tensor in sorted(new.items(), key=lambda pair: _is_view(pair[1])):
-        root: Any = owner_of(tensor._data)
+        root: Any = root_of(tensor._data)
         if outside.meets(*extent_of(root)) or owners.setdefault(id(root), tensor) is not tensor:
             found.append(name)
     return found
@@ -69,4 +68,3 @@ def _views(made: Recording, new: dict[str, Tensor]) -> list[str]:
 
 def _is_view(tensor: Tensor) -> bool:
     return tensor._base is not None
-

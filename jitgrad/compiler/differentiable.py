@@ -15,25 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.guards import Names, NotReplayable
-from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
+from jitgrad.compiler.memory import Block, Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import FREED, Node, edge_of, node_of
-from jitgrad.core.storage import empty_for
+from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
-from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Launch, Passes
+from jitgrad.kernels.cuda import provider as device_memory
+from jitgrad.kernels.program import Launch, Passes, address_of, extent_of, is_array
 
-__all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
+__all__ = ["Backward", "CompiledFunctionBackward", "alias", "record_backward"]
 
 _TWICE = (
     "torch.compile with aot_autograd does not currently support double backward: gradients of a compiled function "
@@ -125,12 +125,12 @@ class Backward:
     def _sort_out(self) -> None:
         """Find out what backward reads of forward."""
         mine, written = written_roots(self.launches), written_roots(self.recording.launches)
-        arrays = [a for made in self.launches for a in made.args if isinstance(a, np.ndarray)]
-        roots = {id(r): r for r in map(owner_of, arrays)}
-        results = {id(owner_of(r._data)) for r in self.recording.results if isinstance(r, Tensor)}
-        outside = {id(owner_of(note.data)) for note in self.recording.notes.tensors.values()}
+        arrays = [a for made in self.launches for a in made.args if is_array(a)]
+        roots = {id(r): r for r in map(root_of, arrays)}
+        results = {id(root_of(r._data)) for r in self.recording.results if isinstance(r, Tensor)}
+        outside = {id(root_of(note.data)) for note in self.recording.notes.tensors.values()}
         elsewhere = {*mine, *results, *outside}
-        self.block = [r for k, r in roots.items() if k in written and k not in elsewhere and r.size]
+        self.block = [r for k, r in roots.items() if k in written and k not in elsewhere and r.nbytes]
         self.read_results = {k for k in roots if k in results}
         self.read_notes = []
         for note in self.recording.notes.tensors.values():
@@ -138,29 +138,29 @@ class Backward:
             if any(low <= address_of(a) < high for a in arrays):
                 self.read_notes.append(note)
 
-    def function(self, block: str, offsets: dict[int, int], fresh: Sequence[Fresh], moving: Sequence[Region],
+    def function(self, blocks: Sequence[Block], fresh: Sequence[Fresh], moving: Sequence[Region],
                  carried: Sequence[str], passes: Passes) -> Callable[..., Any]:  # fmt: skip
         """``replay(arrays, grads)``; arrays: the values of the expressions ``carried`` in the text of forward.
 
-        block: the expression of the block, in which each array of it is at its offset; fresh: the memory of results;
-        moving: the regions of arguments.
+        blocks: where the temporaries are that it reads; fresh: the memory of results; moving: the regions of arguments.
         """
         scope: dict[str, Any] = {
             "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted, "large": pool.array,
+            "device_empty": device_memory.empty,
             "of": functools.partial(_of_pattern, self._reaches),
         }  # fmt: skip
         name = Names(scope)
-        given = {id(owner_of(g._data)) for g in self.grads}
-        new = [f for f in self.found if f is not None and id(owner_of(f._data)) not in given]
+        given = {id(root_of(g._data)) for g in self.grads}
+        new = [f for f in self.found if f is not None and id(root_of(f._data)) not in given]
         made = fresh_of_tensors(new, self.recording, "out", self.launches)
         here = {expression: f"arrays[{k}]" for k, expression in enumerate(carried)}
-        regions = [Region(*extent_of(r), here[block], extent_of(r)[0] - offsets[id(r)]) for r in self.block]
+        regions = [region for b in blocks for region in b.regions(here[b.name])]
         regions += [f.region(here[f.name]) for f in fresh if f.name in here]
         regions += [r._replace(slot=here[r.slot]) for r in moving if r.slot in here]
         regions += [Region(*extent_of(g._data), f"g{k}._data", address_of(g._data)) for k, g in enumerate(self.grads)
                     if g._layout.numel]  # fmt: skip
         regions += [f.region() for f in made]
-        bound = [Fresh(r, "") for r in (*self.block, *(owner_of(g._data) for g in self.grads))]
+        bound = [Fresh(r, "") for r in (*self.block, *(root_of(g._data) for g in self.grads))]
         temporaries = Temporaries(self.recording, self.launches, [*made, *bound, *fresh])
         constants: list[Any] = []
         if passes.constants:
@@ -174,9 +174,9 @@ class Backward:
         program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
-        slots = "".join([f"{memory.slots[k]}, " for k in program.slots])
+        slots, on_device = ("".join([f"{memory.slots[k]}, " for k in s]) for s in (program.slots, program.device_slots))
         lines += ["with lock:", f"    status = begin(({slots}))", "    if status: fail(status - 4)"]
-        lines += [] if program.brief else [f"    {program.statement}"]
+        lines += [f"    {line}" for line in program.running(on_device)]
         results = [self._gradient(f, made, name, lines) for f in self.found]
         lines.append(f"found = ({''.join(r + ', ' for r in results)})")
         lines += ["if any([g is None for g in grads]):", "    there = of([g is not None for g in grads])"]
@@ -184,7 +184,7 @@ class Backward:
         text = "def backward(arrays, grads):\n" + "".join(f"    {line}\n" for line in lines)
         scope |= {
             "lock": threading.Lock(), "begin": program.beginning(program.slots).call, "run": program.run,
-            "fail": program.fail, "one_thread": one_thread,
+            "fail": program.fail, "one_thread": one_thread, "on_device": program.on_device([]),
         }  # fmt: skip
         exec(compile(text, "<jitgrad backward>", "exec"), scope)
         return scope["backward"]
@@ -196,9 +196,9 @@ class Backward:
         for k, g in enumerate(self.grads):
             if found is g:
                 return f"g{k}"
-            if owner_of(found._data) is owner_of(g._data):
+            if root_of(found._data) is root_of(g._data):
                 return new_tensor(f"t{len(lines)}", found, f"g{k}._data", address_of(g._data), name, lines)
-        fresh = next(f for f in made if f.root is owner_of(found._data))
+        fresh = next(f for f in made if f.root is root_of(found._data))
         return new_tensor(f"t{len(lines)}", found, fresh.name, fresh.address, name, lines, fresh.root)
 
 
@@ -217,9 +217,16 @@ def record_backward(recording: Recording) -> Backward | None:
         made = Backward(recording, results)
     if recording.notes.reason is not None:
         raise NotReplayable(recording.notes.reason)
-    if any(f is not None and (f._edge is not None or type(f._data) is not np.ndarray) for f in made.found):
+    if any(f is not None and (f._edge is not None or type(f._data) not in ARRAYS) for f in made.found):
         raise NotReplayable("a gradient of its results is lazy, or part of a graph")
     return made
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """A result without its edge, with its version counter, as its own node saves it."""
+    saved = wrap(tensor._data, tensor._layout)
+    saved._counter = counter_of(tensor)
+    return saved
 
 
 def _bits(those: Iterable[bool]) -> int:
@@ -256,7 +263,7 @@ def _of_pattern(reaches: list[list[bool]], present: Sequence[bool]) -> list[bool
 
 def _ones(layout: Layout) -> Tensor:
     """A gradient to record backward with."""
-    dense = intern(layout.numpy_dtype, layout.shape, None)
+    dense = intern(layout.numpy_dtype, layout.shape, None, layout.device)
     data = empty_for(dense)
     fill_array(data, dense, 1)
     return wrap(data, dense)

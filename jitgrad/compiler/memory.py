@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.recording import Recording
 from jitgrad.core.block_pool import MIN_BYTES, pool
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Launch, Place, Ranges
+from jitgrad.kernels.cuda import provider as device_memory
+from jitgrad.kernels.program import Launch, Place, Ranges, address_of, extent_of, is_array, is_on_device
 
 __all__ = [
-    "Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "meet",
+    "Block", "Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "blocks_of", "fresh_of_tensors", "meet",
     "pairs_apart", "written_roots",
 ]
 
@@ -29,13 +29,14 @@ class Region(NamedTuple):
     """Memory of the recording from ``low`` to ``high``: where that is when the program runs.
 
     At its distance from ``origin`` behind the array that ``slot``, an expression, is then; without a slot ``origin`` is
-    what has to be subtracted from an address.
+    what has to be subtracted from an address. ``block``: on a device, the allocation that it is a distance into then.
     """
 
     low: int
     high: int
     slot: str | None
     origin: int
+    block: Any = None
 
 
 class Memory:
@@ -55,20 +56,21 @@ class Memory:
         """The expressions of the arrays that are bound for a run, in the order of the program's slots."""
         return list(self._slots)
 
-    def locate(self, array: np.ndarray[Any, Any]) -> Place:
+    def locate(self, array: Any) -> Place:
         """Where an array of the recording lies when the program runs."""
         address = address_of(array)
         number = bisect(self._lows, address) - 1
         if number < 0 or address >= self.regions[number].high:
             return Place(None, address)
-        _, _, slot, origin = self.regions[number]
-        return Place(None if slot is None else self._slots.setdefault(slot, len(self._slots)), address - origin)
+        _, _, slot, origin, block = self.regions[number]
+        bound = None if slot is None else self._slots.setdefault(slot, len(self._slots))
+        return Place(bound, address - origin, block)
 
 
 class Fresh:
     """Memory that every run makes anew, since tensors that are on it outlive the run."""
 
-    def __init__(self, root: np.ndarray[Any, Any], name: str):
+    def __init__(self, root: Any, name: str):
         self.root, self.name = root, name
         self.address, self.end = extent_of(root)
 
@@ -79,6 +81,9 @@ class Fresh:
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
         root = self.root
+        if is_on_device(root):
+            dtype, count = root.key
+            return f"{self.name} = device_empty({name((count,))}, {name(dtype)})"
         if root.flags.c_contiguous and root.nbytes < MIN_BYTES:
             return f"{self.name} = empty({name(root.shape)}, {name(root.dtype)})"
         strides = "None" if root.flags.c_contiguous else name(root.strides)
@@ -87,11 +92,38 @@ class Fresh:
         return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {root.nbytes}, {strides})"
 
 
+class Block:
+    """Memory that every call makes anew for temporaries that its backward reads: those of the CPU, or on a device."""
+
+    def __init__(self, roots: Sequence[Any], name: str):
+        self.roots, self.name, self._starts, self.nbytes = roots, name, list[int](), 0
+        for root in roots:
+            self._starts.append(self.nbytes)
+            self.nbytes += -(-root.nbytes // _ALIGNMENT) * _ALIGNMENT
+
+    def regions(self, slot: str | None = None) -> list[Region]:
+        """Where they are in a run: in the array of its name, or of another expression."""
+        extents = [extent_of(root) for root in self.roots]
+        return [Region(*e, slot or self.name, e[0] - at) for e, at in zip(extents, self._starts, strict=True)]
+
+    def allocation(self, name: Names) -> str:
+        """The line that makes it."""
+        if is_on_device(self.roots[0]):
+            return f"{self.name} = device_empty({name((self.nbytes,))}, {name(np.dtype(np.uint8))})"
+        return Fresh(np.empty(self.nbytes, np.uint8), self.name).allocation(name)
+
+
+def blocks_of(roots: Sequence[Any]) -> list[Block]:
+    """The blocks of these temporaries: none, one, or two."""
+    sides = [r for r in roots if not is_on_device(r)], [r for r in roots if is_on_device(r)]
+    return [Block(side, f"block{k}") for k, side in enumerate(sides) if side]
+
+
 def written_roots(launches: Iterable[Launch]) -> set[int]:
     """The ids of the arrays whose memory launches write to."""
     return {
-        id(owner_of(made.args[w])) for made in launches for w in made.kernel.writes
-        if isinstance(made.args[w], np.ndarray)
+        id(root_of(made.args[w])) for made in launches for w in made.kernel.writes
+        if is_array(made.args[w])
     }  # fmt: skip
 
 
@@ -103,13 +135,13 @@ def fresh_of_tensors(
     written = written_roots(launches)
     outside = Ranges(extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel)
     for tensor in tensors:
-        root = owner_of(tensor._data)
+        root = root_of(tensor._data)
         if id(root) in found:
             continue
         address = address_of(root)
         if outside.meets(address, address + 1):
             raise NotReplayable("it returns a view of a tensor from outside")
-        if id(root) not in written and root.size and id(root) not in recording.initial:
+        if id(root) not in written and root.nbytes and id(root) not in recording.initial:
             raise NotReplayable("it returns a tensor that no kernel has written")
         found[id(root)] = Fresh(root, f"{name}{len(found)}")
     return list(found.values())
@@ -143,7 +175,7 @@ def pairs_apart(
 # -- temporaries ----------------------------------------------------------------------------------------
 
 
-def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tuple[list[int], int]:
+def arena_offsets(roots: Sequence[tuple[Any, int, int]]) -> tuple[list[int], int]:
     """(offset of each array, bytes in all) of a block in which arrays share memory whose lives don't meet.
 
     roots: (array, number of the first launch that uses it, number of the last), in the order of the first. Each gets
@@ -167,23 +199,25 @@ def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tup
 class Temporaries:
     """The memory of new tensors that end with the run, in one block; those that live at one time share nothing.
 
+    Those on a device are in a block there.
+
     ``nbytes`` and the offsets are known once ``place`` was given the launches as the program will do them.
     """
 
     def __init__(self, recording: Recording, launches: Sequence[Launch], escaping: Iterable[Fresh]):
         # A new tensor may also be on memory of one from outside, as ``detach()`` is.
-        outside = {id(owner_of(n.data)) for n in recording.notes.tensors.values()}
+        outside = {id(root_of(n.data)) for n in recording.notes.tensors.values()}
         taken = {id(f.root) for f in escaping} | set(recording.initial) | outside
         roots = {id(r): r for r in _roots(launches) if id(r) in recording.placeholders.announced}
-        self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
+        self._roots = {key: root for key, root in roots.items() if key not in taken and root.nbytes}
         self.recorded = sum(root.nbytes for root in self._roots.values())
         self._find_extents()
 
-    def holds(self, root: np.ndarray[Any, Any]) -> bool:
+    def holds(self, root: Any) -> bool:
         """Whether an array is one of these."""
         return id(root) in self._roots
 
-    def leave(self, roots: Iterable[np.ndarray[Any, Any]]) -> set[int]:
+    def leave(self, roots: Iterable[Any]) -> set[int]:
         """Let these stay where they are, as they are: nothing writes to them. Returns their ids."""
         left = {id(root) for root in roots}
         for key in left:
@@ -202,13 +236,13 @@ class Temporaries:
 
     def place(self, launches: Iterable[Launch]) -> None:
         """Find a place for each; those that no launch uses any more need none."""
-        lives: dict[int, tuple[np.ndarray[Any, Any], int, int]] = {}
+        lives: dict[int, tuple[Any, int, int]] = {}
         for number, made in enumerate(launches):
             for root in _roots([made]):
                 if id(root) in self._roots:
                     first = lives[id(root)][1] if id(root) in lives else number
                     lives[id(root)] = (root, first, number)
-        used = list(lives.values())
+        used = [life for life in lives.values() if not is_on_device(life[0])]
         offsets, self.nbytes = arena_offsets(used)
         size = self.nbytes + _ALIGNMENT
         self.block = np.empty(size, np.uint8) if size < MIN_BYTES else pool.array((size,), np.dtype(np.uint8), size)
@@ -217,7 +251,17 @@ class Temporaries:
             Region(*extent_of(root), None, extent_of(root)[0] - at - base)
             for (root, _, _), at in zip(used, offsets, strict=True)
         ]  # fmt: skip
+        self._place_on_device([life for life in lives.values() if is_on_device(life[0])])
+
+    def _place_on_device(self, used: Sequence[tuple[Any, int, int]]) -> None:
+        if not used:
+            return
+        offsets, size = arena_offsets(used)
+        self.nbytes += size
+        block = device_memory.empty((size,), np.uint8).allocation
+        for (root, _, _), at in zip(used, offsets, strict=True):
+            self.regions.append(Region(*extent_of(root), None, extent_of(root)[0] - at, block))
 
 
-def _roots(launches: Iterable[Launch]) -> list[np.ndarray[Any, Any]]:
-    return [owner_of(a) for made in launches for a in made.args if isinstance(a, np.ndarray)]
+def _roots(launches: Iterable[Launch]) -> list[Any]:
+    return [root_of(a) for made in launches for a in made.args if is_array(a)]

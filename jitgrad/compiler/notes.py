@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import jitgrad
 from jitgrad.compiler.numbers import plain, read_number, was_read
 from jitgrad.core.node import node_of
@@ -302,6 +304,8 @@ class Notes:
 
     def read(self, tensor: Tensor) -> Any:
         """``tensor.item()`` of a new tensor."""
+        if type(tensor._data) is not np.ndarray:  # which would wait for a device
+            self.fail("item() reads a number of a tensor on a device", lasting=True)
         self.reading = True
         try:
             value = tensor.item()

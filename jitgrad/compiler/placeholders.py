@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.numbers import is_live
 from jitgrad.core.block_pool import MIN_BYTES
-from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.device_array import Allocation
+from jitgrad.kernels.program import Launch, address_of, extent_of, is_array
 
 __all__ = ["CONSTANT_BYTES", "Placeholders"]
 
@@ -32,7 +32,7 @@ _LINE = 64
 class _Root:
     """An array of which others are views: ``launches`` holds numbers of launches in which it has no placeholder yet."""
 
-    def __init__(self, root: np.ndarray[Any, Any], died: Callable[[int], None]):
+    def __init__(self, root: Any, died: Callable[[int], None]):
         key = id(root)
         self.reference = weakref.ref(root, lambda _: died(key))
         self.launches: list[int] = []
@@ -54,8 +54,8 @@ class Placeholders:
         self._constant: set[int] = set()  # ids of memory that holds what is computed of constants, perhaps
         self._chunk, self._used = np.empty(0, np.uint8), 0
 
-    def announce(self, root: np.ndarray[Any, Any]) -> None:
-        """Note that an array is the memory of a new tensor."""
+    def announce(self, root: Any) -> None:
+        """Note that an array, or an allocation on a device, is the memory of a new tensor."""
         self.announced.add(id(root))
         if root.nbytes < MIN_BYTES:
             self._small.append(root)
@@ -66,7 +66,7 @@ class Placeholders:
         """Note the last launch of the list."""
         number = len(self.launches) - 1
         made = self.launches[number]
-        roots = {k: owner_of(a) for k, a in enumerate(made.args) if isinstance(a, np.ndarray)}
+        roots = {k: root_of(a) for k, a in enumerate(made.args) if is_array(a)}
         self._note_constants(made, roots)
         for root in {id(r): r for r in roots.values() if r.nbytes >= MIN_BYTES}.values():
             found = self._root(root)
@@ -88,7 +88,7 @@ class Placeholders:
 
     # -- one array ----------------------------------------------------------------------------------------
 
-    def _root(self, root: np.ndarray[Any, Any]) -> _Root:
+    def _root(self, root: Any) -> _Root:
         found = self._roots.get(id(root))
         if found is None:
             found = self._roots[id(root)] = _Root(root, self._died)
@@ -100,7 +100,7 @@ class Placeholders:
         self._constant.discard(key)
         self._forget(key)
 
-    def _decide(self, found: _Root, root: np.ndarray[Any, Any]) -> None:
+    def _decide(self, found: _Root, root: Any) -> None:
         """Let an array be replaced in launches so far, unless what is in it may be asked for later."""
         asked_for = id(root) in self._initial or id(root) in self._constant
         if found.kept is None and (asked_for or not _is_dense(root)):
@@ -131,11 +131,11 @@ class Placeholders:
         made = self.launches[number]
         args = list(made.args)
         for k, a in enumerate(args):
-            if isinstance(a, np.ndarray) and (other := instead.get(id(root := owner_of(a)))) is not None:
+            if is_array(a) and (other := instead.get(id(root := root_of(a)))) is not None:
                 args[k] = _view(a, root, other)
         self.launches[number] = made._replace(args=tuple(args))
 
-    def _placeholder(self, root: np.ndarray[Any, Any]) -> Any:
+    def _placeholder(self, root: Any) -> Any:
         low, high = extent_of(root)
         size = -(-(high - low) // _LINE) * _LINE
         if self._used + size > self._chunk.nbytes:
@@ -143,16 +143,34 @@ class Placeholders:
             self._used = -address_of(self._chunk) % _LINE
         block: Any = (ctypes.c_char * size).from_buffer(self._chunk, self._used)  # type: ignore[arg-type]
         self._used += size
+        if isinstance(root, Allocation):
+            return _Reserved(root, block, address_of(self._chunk) + self._used - size)
         return np.ndarray(root.shape, root.dtype, block, 0, root.strides)
 
 
-def _is_dense(root: np.ndarray[Any, Any]) -> bool:
+class _Reserved(Allocation):
+    """Stands for memory on a device: it has an address, which is the CPU's, so that no device has it."""
+
+    __slots__ = ("address", "block")
+
+    address: int
+
+    def __init__(self, of: Allocation, block: Any, address: int):
+        self.key, self.nbytes, self.block, self.address = of.key, of.nbytes, block, address
+
+    def __del__(self) -> None:
+        """There is no memory to give back."""
+
+
+def _is_dense(root: Any) -> bool:
     low, high = extent_of(root)
     return high - low == root.nbytes
 
 
-def _view(a: np.ndarray[Any, Any], root: np.ndarray[Any, Any], other: Any) -> Any:
+def _view(a: Any, root: Any, other: Any) -> Any:
     """What ``a`` is of ``root``, of another array with the same layout."""
+    if isinstance(root, Allocation):
+        return a.on(other, a.offset)
     if a is root:
         return other
     order = sorted(range(other.ndim), key=lambda axis: -other.strides[axis])

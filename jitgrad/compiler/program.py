@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.addresses import address_of
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.guards import Names
 from jitgrad.compiler.memory import Memory, Temporaries, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.compiler.numbers import was_read
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Builder, Launch, Passes, Program, improved
+from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
 __all__ = ["Stretches", "new_tensor"]
 
@@ -45,14 +44,14 @@ class Stretches:
         every run if launches write to it. timed: whether each row of it is timed.
         """
         builder = Builder(memory.locate, timed)
-        flags = {id(owner_of(found)): owner_of(found) for made in self for found, *_ in made.checks}
+        flags = {id(root_of(found)): root_of(found) for made in self for found, *_ in made.checks}
         written = written_roots(self)
         left = {k: found for k, found in initial.items() if k in written or memory.locate(found[0]).slot is not None}
         for actions, part in zip(self._actions, self.parts, strict=True):
             for action in actions:
                 _act(builder, action)
             for made in part:
-                for root in [owner_of(a) for a in made.args if isinstance(a, np.ndarray)]:
+                for root in [root_of(a) for a in made.args if isinstance(a, np.ndarray)]:
                     if id(root) in flags:
                         builder.clear(root)
                     if id(root) in left:
@@ -81,7 +80,11 @@ def new_tensor(
     buffer: the expression of the array that it is part of, or all of if its array is ``whole``. Returns ``variable``.
     """
     data, array = tensor._data, buffer
-    if data is not whole:
+    if is_on_device(data):
+        item, layout = data.itemsize, tensor._layout
+        steps, offset = tuple([s // item for s in data.strides]), (address_of(data) - start) // item
+        array = f"{buffer}.restrided({name(layout.shape)}, {name(steps)}, {offset}, {name(data.dtype)})"
+    elif data is not whole:
         shape, dtype, strides = name(data.shape), name(data.dtype), name(data.strides)
         array = f"ndarray({shape}, {dtype}, {buffer}, {address_of(data) - start}, {strides})"
     lines += [f"{variable} = new({name(type(tensor))})", f"{variable}._data = {array}"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
@@ -21,13 +22,12 @@ from jitgrad.core.host_reads import read_observers
 from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
-from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run_observers
 from jitgrad.func.tree import Structure, flatten, unflatten
-from jitgrad.kernels.device_array import DeviceArray
+from jitgrad.kernels.device_array import MetaArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
-from jitgrad.kernels.program import Launch
+from jitgrad.kernels.program import Launch, is_array
 from jitgrad.kernels.threads import get_num_threads
 
 __all__ = ["Change", "Recording", "nodes_behind", "record"]
@@ -76,7 +76,7 @@ class Recording:
         """A launch is about to be done: what it finds in memory of new tensors is kept, if it may read it."""
         if threading.get_ident() != self._thread:
             return
-        roots = {k: owner_of(a) for k, a in enumerate(args) if isinstance(a, np.ndarray)}
+        roots = {k: root_of(a) for k, a in enumerate(args) if isinstance(a, np.ndarray)}
         writes = set(kernel.writes)
         read = {id(root) for k, root in roots.items() if k not in writes}
         for k, root in roots.items():
@@ -94,8 +94,8 @@ class Recording:
     def _on_tensor(self, tensor: Tensor) -> None:
         if threading.get_ident() == self._thread:
             self.notes.created[id(tensor)] = tensor
-            if isinstance(tensor._data, np.ndarray):
-                self.placeholders.announce(owner_of(tensor._data))
+            if is_array(tensor._data):
+                self.placeholders.announce(root_of(tensor._data))
 
     def _forget(self, key: int) -> None:
         """Memory has been freed: another array may get its id."""
@@ -152,7 +152,7 @@ class Recording:
             notes.fail("it leaves another grad mode, default dtype or number of threads")
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
-            self.initial.pop(id(owner_of(note.data)), None)
+            self.initial.pop(id(root_of(note.data)), None)
         self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
@@ -160,8 +160,8 @@ class Recording:
         for note in list(notes.tensors.values()):
             self._compare(note, counters)
         for kernel, args, _ in self.launches:
-            if any(isinstance(a, (LazyArray, DeviceArray)) for a in args):
-                notes.fail(f"the kernel {kernel.name} takes lazy arrays or those of another device")
+            if any(isinstance(a, (LazyArray, MetaArray)) for a in args):
+                notes.fail(f"the kernel {kernel.name} takes lazy arrays or those without data")
 
     def nodes_of(self, result: Tensor) -> set[Node]:
         """The nodes of a result's graph, nothing behind those of arguments."""
@@ -204,15 +204,15 @@ class Recording:
             if not isinstance(leaf, (bool, int, float, complex, str, type(None))):
                 notes.fail(f"it returns a {type(leaf).__name__}")
         elif id(leaf) not in notes.tensors:
-            if type(leaf._data) is not np.ndarray:
-                notes.fail("it returns a lazy tensor or one of another device")
+            if type(leaf._data) not in ARRAYS:
+                notes.fail("it returns a lazy tensor or one without data")
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
 
     def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
         notes, tensor = self.notes, note.tensor
-        if type(tensor._data) is not np.ndarray:
-            notes.fail("it uses a tensor of another device, or a lazy one")
+        if type(tensor._data) not in ARRAYS:
+            notes.fail("it uses a tensor without data, or a lazy one")
         elif tensor._data is not note.data or tensor._layout is not note.layout:
             notes.fail("it replaces the memory of a tensor from outside")
         elif tensor._edge is not note.edge or tensor._requires_grad is not note.requires_grad:
@@ -225,7 +225,7 @@ class Recording:
         grad = tensor._grad
         new = grad is not note.grad or (grad is None and note.grad_written)  # there may be one in the next run
         if new and grad is not None:
-            if id(grad) not in notes.created or grad._edge is not None or type(grad._data) is not np.ndarray:
+            if id(grad) not in notes.created or grad._edge is not None or type(grad._data) not in ARRAYS:
                 notes.fail("it leaves a gradient that is part of a graph, or not its own")
         if writes or new:
             self.changes.append(Change(tensor, writes, new, grad))

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from jitgrad.autograd import anomaly
-from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.constants import constant_roots
-from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
+from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
-from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, meet, pairs_apart
+from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, blocks_of, fresh_of_tensors, meet, pairs_apart
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
@@ -28,14 +28,14 @@ from jitgrad.core import dtypes, saved_tensors, tensor_observers
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, edge_to, next_sequence_number, node_observers
-from jitgrad.core.storage import UNWRITTEN, counter_of
-from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.strides import owner_of
+from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.tensor import Tensor
 from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Beginning, Program, Ranges
+from jitgrad.kernels.cuda import provider as device_memory
+from jitgrad.kernels.program import Beginning, Program, Ranges, address_of, extent_of, is_array, is_on_device
 from jitgrad.random import generators
 
 __all__ = ["BUSY", "MISS", "Replay", "replay_of"]
@@ -61,8 +61,9 @@ class _Text:
         self.scope: dict[str, Any] = {
             "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
+            "device_empty": device_memory.empty,
             "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,
-            "next_sequence_number": next_sequence_number, "alias": _alias, "Node": CompiledFunctionBackward,
+            "next_sequence_number": next_sequence_number, "alias": alias, "Node": CompiledFunctionBackward,
             "__name__": __name__,
         }  # fmt: skip
         self.name = Names(self.scope)
@@ -84,12 +85,8 @@ class _Text:
         if any(sum(meet(r[:2], e) for e in extents) > 1 for r in self.moving):
             raise NotReplayable("an argument shares memory with another tensor from outside")
         block = self.backward.block if self.backward is not None else []
-        self.offsets, at = dict[int, int](), 0
-        for root in block:
-            self.offsets[id(root)] = at
-            at += -(-root.nbytes // 64) * 64
-        self.block = np.empty(at, np.uint8) if block else None  # whose size and dtype the text needs
-        saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
+        self.blocks = blocks_of(block)
+        saved = [region for b in self.blocks for region in b.regions()]
         launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
         self.temporaries = Temporaries(self.recording, launches, staying)
         constants = self._constants() if self.options.passes.constants else []
@@ -120,7 +117,7 @@ class _Text:
 
     def fresh_of(self, tensor: Tensor) -> Fresh:
         """The memory of a result or a new gradient."""
-        root = owner_of(tensor._data)
+        root = root_of(tensor._data)
         return next(f for f in self.fresh if f.root is root)
 
     def function(self) -> Replay:
@@ -135,7 +132,8 @@ class _Text:
         kept = self._kept()
         begin, arrays, everything = self._beginnings(program, kept)
         lines = [*self._arguments(), *self._conditions()]
-        run = [*self._run(kept, arrays, everything), *([] if program.brief else [program.statement])]
+        on_device = "".join(f"{self.memory.slots[k]}, " for k in program.device_slots)
+        run = [*self._run(kept, arrays, everything), *program.running(on_device, "return MISS")]
         locks = [g.lock for g in generators() if any(a is g._state for made in self.stretches for a in made.args)]
         if locks:  # nobody else may draw meanwhile
             run = [f"with {', '.join(map(self.name, locks))}:", *(f"    {line}" for line in run)]
@@ -170,26 +168,31 @@ class _Text:
         first, second = [[k for k, s in slots.items() if (s in kept) is wanted] for wanted in (False, True)]
         begin, begin_all = program.beginning(first), program.beginning([*first, *second])
         begin.compare(first=self.guards.rows)
-        apart = self._apart([slots[k] for k in first])
+        apart = self._apart([slots[k] for k in first], False)
         begin.refuse_overlap(apart)
         begin_all.refuse_overlap(apart)
-        self.sure = not apart  # that a run which makes gradients anew will not be refused once it has begun
+        apart_on_device = self._apart([self.memory.slots[k] for k in program.device_slots], True)
+        self.scope["on_device"] = program.on_device(apart_on_device)
+        # Whether a run that makes gradients anew will not be refused once it has begun.
+        self.sure = not apart and not apart_on_device
         self.keeper = Kept([c.tensor for c in self.kept], begin) if kept else None
         self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
         self.scope["release_kept"] = self.keeper and self.keeper.release
         arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
         return begin, arrays[0], arrays[1]
 
-    def _apart(self, slots: list[str]) -> list[tuple[int, int, int, int, int, int]]:
+    def _apart(self, slots: list[str], on_device: bool) -> list[tuple[int, int, int, int, int, int]]:
         """Pairs of tensors from outside, one of which is written to, that share no memory in the recording.
+
+        Those of the CPU, or those on a device: between them nothing is shared ever.
 
         Launches may have been put in another order, which is right only while that is so.
         """
         writes = Ranges(
             extent_of(made.args[w]) for made in self.recording.launches for w in made.kernel.writes
-            if isinstance(made.args[w], np.ndarray)
+            if is_array(made.args[w])
         )  # fmt: skip
-        notes = [n for n in self.notes.tensors.values() if n.layout.numel]
+        notes = [n for n in self.notes.tensors.values() if n.layout.numel and is_on_device(n.data) is on_device]
         known = [(extent_of(n.data), f"{self.expression(n)}._data") for n in notes]
         written = {k for k, (e, _) in enumerate(known) if writes.meets(*e)}
         return pairs_apart(known, written, {slot: k for k, slot in enumerate(slots)})
@@ -197,8 +200,7 @@ class _Text:
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
         lines = [f.allocation(self.name) for f in self.fresh if f.name not in kept]
-        if self.block is not None:
-            lines.append(Fresh(self.block, "block0").allocation(self.name))
+        lines += [block.allocation(self.name) for block in self.blocks]
         lines += [
             f"status = begin({arrays})", "if status == 1:", "    if not hold(): return MISS",
             f"    status = begin({arrays})",
@@ -254,7 +256,7 @@ class _Text:
         start = f"type({here}) is {name(type(note.tensor))}"
         if note.owner is not None:
             start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
-        conditions += [f"{here}._level is None", f"type({here}._data) is ndarray"]
+        conditions += [f"{here}._level is None", f"type({here}._data) is {name(type(note.data))}"]
         self.guards.always.append(" and ".join([start, *conditions]))
 
     # -- arguments ------------------------------------------------------------------------------------------
@@ -292,7 +294,8 @@ class _Text:
         for leaf in self._new_results():
             owners.setdefault(self.fresh_of(leaf).name, []).append(None)
         alone = {n: c[0] for n, c in owners.items() if len(c) == 1 and c[0] is not None}
-        self.kept = [c for c in alone.values() if not self.moves(self.notes.tensors[id(c.tensor)])]
+        here = [c for c in alone.values() if not is_on_device(c.grad._data)]
+        self.kept = [c for c in here if not self.moves(self.notes.tensors[id(c.tensor)])]
         return {self.fresh_of(c.grad).name for c in self.kept}
 
     def _effects(self) -> list[str]:
@@ -369,13 +372,13 @@ class _Text:
         """Lines that give the results whose gradients can be asked for their node."""
         slots = {f.name for f in self.fresh if id(f.root) in backward.read_results}
         slots |= {f"{self.expression(n)}._data" for n in backward.read_notes if self.moves(n)}
-        carried = sorted(slots) + (["block0"] if self.block is not None else [])
-        results = [r for r in self._new_results() if id(owner_of(r._data)) in backward.read_results]
+        carried = sorted(slots) + [block.name for block in self.blocks]
+        results = [r for r in self._new_results() if id(root_of(r._data)) in backward.read_results]
         saved = [self.expression(n) for n in backward.read_notes]
         aliases = [f"alias({made[id(r)]})" for r in {id(r): r for r in results}.values()]
         watched, edges = [*saved, *aliases], [f"edge_of({self.expression(n)})" for n in backward.wanted]
         self.scope["backward"] = backward.function(
-            "block0", self.offsets, self.fresh, self.moving, carried, self.options.passes
+            self.blocks, self.fresh, self.moving, carried, self.options.passes
         )  # fmt: skip
         count = len(backward.results)
         lines = [
@@ -389,10 +392,3 @@ class _Text:
         for k, result in enumerate(backward.results):
             lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
         return lines
-
-
-def _alias(tensor: Tensor) -> Tensor:
-    """A result without its edge, with its version counter, as its own node saves it."""
-    saved = wrap(tensor._data, tensor._layout)
-    saved._counter = counter_of(tensor)
-    return saved

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
@@ -24,7 +25,6 @@ from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.launch import observers
 from jitgrad.kernels.program import LiveNumber
@@ -209,7 +209,7 @@ class Watch(BuiltinCalls):
             function = self._with_watched_cells(function)
         result = function(*args, **kwargs)
         if isinstance(function, types.FunctionType) and module_of(function) == _FROM_DATA:
-            notes.host_made.add(id(owner_of(result._data)))
+            notes.host_made.add(id(root_of(result._data)))
         return result
 
     def _with_watched_cells(self, function: types.FunctionType) -> Any:

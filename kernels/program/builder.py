@@ -21,11 +21,12 @@ from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.product_parts import by_tiles
 from jitgrad.kernels.program import products
+from jitgrad.kernels.program.addresses import address_of, is_array, is_on_device
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.executor import code
 from jitgrad.kernels.program.kernel_form import kernel_form
 from jitgrad.kernels.program.number_words import bits, words_of_number
-from jitgrad.kernels.program.program import Program, address_of
+from jitgrad.kernels.program.program import Program
 from jitgrad.kernels.program.row_blocks import RowBlocks
 from jitgrad.kernels.split_call import SplitCall
 
@@ -33,10 +34,14 @@ __all__ = ["Builder", "LiveNumber", "Place"]
 
 
 class Place(NamedTuple):
-    """Where an array's first element is: at ``offset`` bytes behind what is bound to ``slot``; None: at an address."""
+    """Where an array's first element is: at ``offset`` bytes behind what is bound to ``slot``; None: at an address.
+
+    ``block``: the allocation on a device that it is ``offset`` bytes into, in every run.
+    """
 
     slot: int | None
     offset: int
+    block: Any = None
 
 
 class LiveNumber(float):
@@ -57,7 +62,7 @@ class _Call(NamedTuple):
 class Builder:
     """Collects rows; ``finish`` makes a Program of them."""
 
-    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place], timed: bool = False):
+    def __init__(self, locate: Callable[[Any], Place], timed: bool = False):
         self.locate, self.timed = locate, timed
         self.words: list[int] = []
         self.rows: list[TableRow] = []
@@ -66,6 +71,7 @@ class Builder:
         # By row: the array that is tested, what raises, its further arguments.
         self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
         self.cells: dict[int, list[tuple[bool, int, int]]] = {}  # by slot: (absolute, address or word, offset)
+        self.bound: dict[int, list[tuple[Any, int]]] = {}  # by slot, on a device: (array, offset)
         self.pointers: list[tuple[int, int]] = []  # (word, the word whose address it holds)
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
@@ -87,7 +93,9 @@ class Builder:
         self.names += [name] * (len(self.rows) - len(self.names))
 
     def _launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
-        if isinstance(kernel, Foreach):
+        if any(map(is_on_device, args)):
+            self._python(kernel.call, args)
+        elif isinstance(kernel, Foreach):
             self._step(kernel, args)
         elif kernel.name in products.KINDS and self._product(*products.factors(args)):
             pass
@@ -216,9 +224,11 @@ class Builder:
         self.pointers.append((len(self.words), target))
         self.words.append(0)
 
-    def stand_in(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def stand_in(self, a: Any) -> Any:
         """An array object that lies where ``a`` will when the program runs: its address is set as a word's is."""
         place = self.locate(a)
+        if is_on_device(a):
+            return self._stand_in_on_device(a, place)
         if place.slot is None and place.offset == address_of(a):
             self.keep.append(a)
             return a
@@ -231,9 +241,18 @@ class Builder:
             self.cells.setdefault(place.slot, []).append((True, id(made) + pool_code.DATA, place.offset))
         return made
 
+    def _stand_in_on_device(self, a: Any, place: Place) -> Any:
+        if place.block is not None:
+            return a.on(place.block, place.offset)
+        if place.slot is None:  # it stays where it is
+            return a
+        made = a.on(None, 0)
+        self.bound.setdefault(place.slot, []).append((made, place.offset))
+        return made
+
     def _python(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
         live = [(k, a.key) for k, a in enumerate(args) if isinstance(a, LiveNumber)]
-        given = [self.stand_in(a) if isinstance(a, np.ndarray) else a for a in args]
+        given = [self.stand_in(a) if is_array(a) else a for a in args]
         self.calls.append(_Call(len(self.rows), call, given, live))
 
     def host(self, call: Callable[..., Any], *args: Any) -> None:

@@ -13,10 +13,11 @@ import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.launch import Kernel, Loop
+from jitgrad.kernels.program.addresses import address_of, extent_of, extent_of_strides, is_array
 from jitgrad.kernels.program.fused_kernel import FusedKernel
 from jitgrad.kernels.program.operands import full_operands
 
-__all__ = ["Access", "Launch", "Span", "accesses", "address_of", "dependences", "extent", "span_of"]
+__all__ = ["Access", "Launch", "Span", "accesses", "dependences", "span_of"]
 
 
 class Launch(NamedTuple):
@@ -48,24 +49,7 @@ class Access(NamedTuple):
     span: Span | None
 
 
-def extent(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last."""
-    return _extent(address_of(array), array.shape, array.strides, array.itemsize)
-
-
-def address_of(array: np.ndarray[Any, Any]) -> int:
-    """The address of an array's element number 0."""
-    return int(array.__array_interface__["data"][0])
-
-
-def _extent(low: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    if 0 in shape:
-        return low, low
-    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    return low + sum(s for s in steps if s < 0), low + sum(s for s in steps if s > 0) + itemsize
-
-
-def span_of(array: np.ndarray[Any, Any]) -> Span:
+def span_of(array: Any) -> Span:
     """A contiguous array's memory as a vector."""
     return Span(address_of(array), array.size, array.dtype)
 
@@ -83,10 +67,10 @@ def accesses(launch: Launch) -> list[Access]:
         if isinstance(a, np.ndarray) and a.ndim <= 1 and k in ranges:
             span = Span(address_of(a), whole[k], a.dtype) if k in whole else None
             found.append(Access(*ranges[k], k not in written, k in written, span))
-        elif isinstance(a, np.ndarray) and a.size:
+        elif is_array(a) and a.size:
             span = span_of(a) if k in in_order and a.flags.c_contiguous else None
-            found.append(Access(*extent(a), k not in only_writes, k in written, span))
-    found += [Access(*extent(flag), True, False, None) for flag, *_ in launch.checks]
+            found.append(Access(*extent_of(a), k not in only_writes, k in written, span))
+    found += [Access(*extent_of(flag), True, False, None) for flag, *_ in launch.checks]
     return found
 
 
@@ -105,7 +89,7 @@ def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:
     """By position, what a strided kernel visits: it is given first elements, then sizes and strides in elements."""
     shape, strides = args[-4].tolist(), args[-3].astype(np.int64).tolist()
     return {
-        k: _extent(address_of(args[k]), shape, [s * args[k].itemsize for s in steps], args[k].itemsize)
+        k: extent_of_strides(address_of(args[k]), shape, [s * args[k].itemsize for s in steps], args[k].itemsize)
         for k, steps in enumerate(strides)
     }
 

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels.native_entry import HEAD, raise_error
+from jitgrad.kernels.program.addresses import address_of
 from jitgrad.kernels.program.builtin_function import builtin_function, item_place, new_int
+from jitgrad.kernels.program.device_arrays import DeviceArrays
 from jitgrad.kernels.program.executor import code, functions
 from jitgrad.kernels.program.object_words import Rows
 
-__all__ = ["Beginning", "Program", "address_of"]
-
-
-def address_of(a: np.ndarray[Any, Any]) -> int:
-    """The address of an array's first element."""
-    return int(a.__array_interface__["data"][0])
-
+__all__ = ["Beginning", "Program"]
 
 # Some tens of microseconds: Python itself lets go of its lock every 5 ms.
 _BRIEF_BYTES, _BRIEF_ROWS = 1 << 20, 200
@@ -28,8 +24,9 @@ _BRIEF_BYTES, _BRIEF_ROWS = 1 << 20, 200
 class Program:
     """Rows that are ready to run.
 
-    ``slots``: the numbers of the slots that have to be bound. ``brief``: whether a run is so short that it need not let
-    go of Python's lock. A program has one set of words: two runs at once are the caller's to prevent.
+    ``slots``: the numbers of the slots that have to be bound; ``device_slots``: of those that get arrays on a device,
+    which `DeviceArrays` binds. ``brief``: whether a run is so short that it need not let go of Python's lock. A program
+    has one set of words: two runs at once are the caller's to prevent.
     """
 
     def __init__(self, made: Any):
@@ -46,7 +43,8 @@ class Program:
         self.live: dict[Any, list[int]] = {}
         for key, at in made.live:
             self.live.setdefault(key, []).append(at)
-        self.slots = sorted(made.cells)
+        self.slots, self.device_slots = sorted(made.cells), sorted(made.bound)
+        self._bound = made.bound
         self._run_rows = functions()[1]
         self._where, self._count = address_of(self.table), len(made.rows)
         short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
@@ -70,10 +68,23 @@ class Program:
         self.keep.append(made)  # its call holds nothing but its words
         return made
 
-    @property
-    def statement(self) -> str:
-        """The statement that does a run, in a text where ``run`` and ``one_thread`` are known."""
-        return "with one_thread: run()" if self.uses_blas else "run()"
+    def on_device(self, pairs: Sequence[tuple[int, int, int, int, int, int]]) -> DeviceArrays:
+        """What binds the slots of ``device_slots``. pairs: see `DeviceArrays`."""
+        return DeviceArrays([self._bound[slot] for slot in self.device_slots], pairs)
+
+    def running(self, arrays: str, refused: str = "") -> list[str]:
+        """Lines that do a run which has begun, in a text where ``run``, ``one_thread`` and ``on_device`` are known.
+
+        arrays: the expressions of what ``device_slots`` get, each with a comma behind it; refused: a statement for
+        when they share memory that must not.
+        """
+        if self.brief:  # the call that has begun it was all of it
+            return []
+        run = "with one_thread: run()" if self.uses_blas else "run()"
+        if not arrays:
+            return [run]
+        bind = f"on_device.bind(({arrays}))"
+        return [f"if not {bind}: {refused}" if refused else bind, "try:", f"    {run}", "finally: on_device.release()"]
 
     def set_number(self, key: Any, value: float) -> None:
         """Give a live number its value for the next run."""
@@ -89,10 +100,12 @@ class Program:
         first = 0
         self._runs += 1
         for row, call, args, _ in self.calls:
-            self._rows(first, row)
+            if first < row:
+                self._rows(first, row)
             call(*args)
             first = row
-        self._rows(first, self._count)
+        if first < self._count:
+            self._rows(first, self._count)
 
     def times(self) -> dict[str, float]:
         """Seconds of a run, on average, of the rows that belong to launches of each name; Python's calls left out."""

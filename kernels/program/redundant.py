@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
-from jitgrad.kernels.program.dependences import Access, Launch, accesses, address_of, extent
+from jitgrad.kernels.program.addresses import address_of, extent_of
+from jitgrad.kernels.program.dependences import Access, Launch, accesses
 from jitgrad.kernels.program.ranges import Ranges
 
 __all__ = ["without_dead", "without_repeated"]
@@ -66,7 +67,7 @@ class _Repeated:
             elif any(_share(a, out) for out in outputs):
                 return None
             else:
-                key.append((address_of(a), a.size, a.dtype, self._writer(*extent(a), number)))
+                key.append((address_of(a), a.size, a.dtype, self._writer(*extent_of(a), number)))
         return tuple(key)
 
     def _writer(self, low: int, high: int, before: int) -> int:
@@ -88,18 +89,18 @@ class _Repeated:
         pairs = [(self.left[number].args[w], self.left[by].args[w]) for w in kernel.writes]
         after = range(number + 1, len(self.left))
         for mine, other in pairs:
-            low, high = extent(mine)
+            low, high = extent_of(mine)
             readers = [n for n in after if self._touches(n, low, high)]
             changed = range(by + 1, max(readers, default=number) + 1)
             if (
                 self.needed(low, high) or any(self._writes(n, low, high) for n in after)
                 or any(self._touches(n, low, high) for n in range(number))
-                or any(self._writes(n, *extent(other)) for n in changed if n != number)
+                or any(self._writes(n, *extent_of(other)) for n in changed if n != number)
                 or any(self.left[n].checks for n in readers)
             ):  # fmt: skip
                 return False
         for mine, other in pairs:
-            for n in [n for n in after if self._touches(n, *extent(mine))]:
+            for n in [n for n in after if self._touches(n, *extent_of(mine))]:
                 args = tuple(_moved(a, mine, other) for a in self.left[n].args)
                 self.left[n] = self.left[n]._replace(args=args)
                 self.every[n] = accesses(self.left[n])
@@ -107,7 +108,7 @@ class _Repeated:
 
 
 def _share(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    (low, high), (other_low, other_high) = extent(a), extent(b)
+    (low, high), (other_low, other_high) = extent_of(a), extent_of(b)
     return low < other_high and other_low < high
 
 

@@ -10,7 +10,7 @@ from jitgrad.core.layout import forget_plans
 from jitgrad.kernels import product_parts
 from jitgrad.kernels.loops import matmul
 from jitgrad.kernels.program import Builder, Place
-from jitgrad.kernels.program.program import address_of
+from jitgrad.kernels.program.addresses import address_of
 from jitgrad.kernels.tile_products import DEPTH, PANEL, ROWS, tiles_address
 
 COLUMNS = PANEL // 4

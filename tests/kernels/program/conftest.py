@@ -9,7 +9,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.kernels.launch import observers
 from jitgrad.kernels.program import Builder, Launch, Place, fused_kernel, fusion, improved, row_blocks
-from jitgrad.kernels.program.dependences import extent
+from jitgrad.kernels.program.addresses import extent_of
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def compare(launches, before, kept, passes=None, exact=False, compiled=False):
         a[...] = numbers
     _run(launches, False)
     want = [np.array(a) for a in kept]
-    extents = [extent(a) for a in kept]
+    extents = [extent_of(a) for a in kept]
     needed = lambda low, high: any(a < high and low < b for a, b in extents)
     made = improved([launches], needed, passes)[0]
     outside = {id(_root(a)) for a, _ in before}

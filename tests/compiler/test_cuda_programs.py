@@ -1,0 +1,191 @@
+"""Compiled functions on CUDA tensors, in Numba's simulator. Started by ``tests/kernels/test_cuda.py``."""
+
+import gc
+
+import pytest
+
+import jitgrad as torch
+from jitgrad.compiler import placeholders
+from jitgrad.kernels.cuda.provider import SIMULATED
+from tests.compiler.alike import check, launches, normal
+
+pytestmark = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
+
+
+def cuda(*shape, seed=0):
+    return normal(*shape, seed=seed).cuda()
+
+
+def equal(one, other):
+    return torch.equal(one.cpu(), other.cpu())
+
+
+def step():
+    w, b = cuda(3).requires_grad_(), cuda(4, 1, seed=1).requires_grad_()
+
+    def train(x):
+        y = torch.sigmoid(x * w + b)
+        loss = (y * y).sum()
+        w.grad = b.grad = None
+        loss.backward()
+        with torch.no_grad():
+            for p in (w, b):
+                p.sub_(p.grad, alpha=0.1)
+        return loss.detach(), y.detach()
+
+    return train, lambda k: (cuda(4, 3, seed=k),), lambda: (w, b, w.grad, b.grad)
+
+
+def test_a_step_as_eager():
+    compiled = check(step)
+    assert "sum_rows" in compiled.explain().recordings[0].kernels
+
+
+def test_memory_of_tensors_that_are_freed_while_recording(monkeypatch):
+    monkeypatch.setattr(placeholders, "MIN_BYTES", 1)
+    check(step)
+
+
+def test_backward_outside():
+    def make():
+        w = cuda(3).requires_grad_()
+
+        def function(x):
+            return torch.tanh(x * w).exp(), (x * w).sum()
+
+        def arguments(k):
+            x = cuda(2, 3, seed=k)
+            return (x.requires_grad_() if k % 2 else x,)
+
+        return function, arguments, lambda: w
+
+    function, arguments, weight = make()
+    compiled = torch.compile(function)
+    for k in range(6):
+        found = []
+        for called in (function, compiled):
+            (x,) = arguments(k)
+            y, total = called(x)
+            weight().grad = None
+            (y.sum() + 2 * total).backward()
+            found.append([t for t in (y, total, weight().grad, x.grad) if t is not None])
+        for one, other in zip(*found, strict=True):
+            assert equal(one, other)
+    assert len(compiled._variants) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: torch.optim.AdamW(p, lr=0.05),
+    ],
+    ids=["momentum", "adamw"],
+)
+def test_a_module_and_its_optimizer(make):
+    def whole():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.ReLU()).cuda()
+        optimizer = make(model.parameters())
+
+        def train(x, y):
+            optimizer.zero_grad()
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        def arguments(k):
+            optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+            return cuda(2, 2, seed=k), cuda(2, 1, seed=k + 50)
+
+        return train, arguments, lambda: (list(model.parameters()), optimizer.state_dict()["state"])
+
+    check(whole, calls=4)
+
+
+def test_both_sides_in_one_function():
+    def make():
+        scale = torch.tensor(2.0)
+
+        def function(x):
+            y = x.t().cuda() * scale + torch.tensor([1.0, 2.0]).cuda()
+            return y, (y + 1).cpu() * 2
+
+        return function, lambda k: (normal(2, 3, seed=k),), lambda: scale
+
+    check(make)
+
+
+def test_arguments_that_share_memory_in_one_call_only():
+    def function(a, b):
+        a.add_(1)
+        b.mul_(2)
+        return a * b
+
+    compiled = torch.compile(function)
+    for shared in ("", "", "", "same", "", "view"):
+        a, other = cuda(6), cuda(6, seed=1)
+        pairs = [(x, {"": other.clone(), "same": x, "view": x[:]}[shared]) for x in (a.clone(), a.clone())]
+        assert equal(compiled(*pairs[0]), function(*pairs[1]))
+        assert all(equal(x, y) for x, y in zip(*pairs, strict=True))
+
+
+def test_views_and_parts_that_are_filled():
+    def function(x):
+        y = x * 2
+        y[:, 1].fill_(7)
+        y.t()[0] += x[0, 1:]
+        return y[1] + 1, y[1:, ::2], torch.zeros(2, device="cuda")
+
+    check(lambda: (function, lambda k: (cuda(3, 4, seed=k),), lambda: None))
+
+
+def test_memory_is_the_tensors_alone():
+    compiled = torch.compile(lambda x: (x * 2 + 1).sum(1))
+    x = cuda(3, 40)
+    for _ in range(3):
+        compiled(x)
+    assert len(compiled._variants) == 1
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    kept = compiled(x)
+    values = kept.tolist()
+    assert torch.cuda.memory_allocated() - before == kept.element_size() * 3
+    compiled(x + 1)
+    assert kept.tolist() == values
+    del kept
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_numbers_that_are_read_are_not_compiled():
+    def whole():
+        w, history = cuda(3).requires_grad_(), []
+
+        def train(x):
+            loss = (x * w).square().sum()
+            w.grad = None
+            loss.backward()
+            history.append(loss.item())
+            with torch.no_grad():
+                w.sub_(w.grad, alpha=0.1)
+
+        return train, lambda k: (cuda(3, seed=k),), lambda: (w, history)
+
+    compiled = check(whole, calls=5, recordings=None)
+    assert "item() reads a number of a tensor on a device" in str(compiled.explain())
+    assert launches(compiled) == [6, 1]
+
+
+def test_arrays_without_data_fall_back():
+    compiled = torch.compile(lambda x: x * 2)
+    with pytest.warns(torch.compiler.CompileWarning, match="without data"):
+        for _ in range(3):
+            assert compiled(torch.ones(2, device="meta")).shape == (2,)
+
+
+def test_an_op_without_a_kernel_is_refused_as_in_eager():
+    compiled = torch.compile(lambda x: x.prod())
+    for _ in range(2):
+        with pytest.raises(NotImplementedError, match="^Could not run 'aten::prod.*' with arguments from the 'CUDA' b"):
+            compiled(cuda(3))
