@@ -103,14 +103,22 @@ def summary_of(
     """The Summary of a recording whose launches have become these."""
     before = {id(made.kernel) for made in recording.launches}
     fused = {id(made.kernel): made.kernel for made in launches if id(made.kernel) not in before}
-    names = [text_file(getattr(kernel.call, "run", kernel.call)) for kernel in fused.values()]
+    texts = [_text_of(kernel) for kernel in fused.values()]
     return Summary(
         tuple(_describe(leaf) for leaf in recording.leaves), len(recording.launches), len(launches), backward,
         len(recording.notes.guards) + len(recording.notes.tensors), bytes_recorded, bytes_planned,
         dict(Counter(made.kernel.name for made in launches)),
-        tuple("".join(linecache.getlines(name)) for name in names if name),
+        tuple(text for text in texts if text),
         tuple((made.kernel.name, accesses(made)) for made in launches), {},
     )  # fmt: skip
+
+
+def _text_of(kernel: Any) -> str:
+    """The text of a kernel that a pass has made; "" where it has none of its own."""
+    if text := getattr(kernel.call, "text", ""):  # of a device's
+        return text
+    name = text_file(getattr(kernel.call, "run", kernel.call))
+    return "".join(linecache.getlines(name)) if name else ""
 
 
 def _flows(touched: Sequence[Sequence[Access]]) -> Iterator[tuple[int, int]]:

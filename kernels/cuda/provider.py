@@ -15,7 +15,7 @@ import math
 import os
 import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,9 @@ from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
 from jitgrad.kernels.launch import Kernel, launch, library
 
 __all__ = [
-    "SIMULATED", "THREADS", "CudaLoop", "compile_cuda", "copy_to_device", "copy_to_host", "device_count", "elementwise",
-    "empty", "geometry", "is_available", "pool", "provider", "synchronize", "uploaded", "user_kernel",
+    "SIMULATED", "THREADS", "CudaElementwise", "CudaFused", "CudaLoop", "compile_cuda", "copy_to_device",
+    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "is_available", "pool", "provider",
+    "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -186,14 +187,24 @@ class CudaElementwise(Kernel):
     """An emitted kernel. Arguments: DeviceArrays, scalars, for strided ones the geometry, and n.
 
     The arrays are those of tensors, so that a launch says what memory it touches; only here they become the provider's.
+    ``arrays``: how many there are; ``tail``: how many arguments come after the scalars. The other attributes are the
+    arguments of `elementwise`: so programs can make one loop of several such kernels.
     """
 
-    __slots__ = ("arrays", "grid", "scalar", "tail")
+    __slots__ = (
+        "arguments", "arrays", "conjugate", "dtype", "grid", "out_dtypes", "rules", "scalar", "strided", "tail"
+    )  # fmt: skip
 
-    def __init__(self, name: str, dispatcher: Any, arrays: int, outputs: int, scalar: Any, strided: bool):
-        super().__init__(name, self._run, tuple(range(arrays, arrays + outputs)))
-        self.grid, self.arrays, self.scalar = Grid(dispatcher), arrays + outputs, scalar
-        self.tail = 2 if strided else 1
+    def __init__(
+        self, name: str, dispatcher: Any, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument],
+        out_dtypes: Sequence[str], dtype: str, strided: bool, conjugate: bool,
+    ):  # fmt: skip
+        inputs = sum(a.kind == "array" for a in arguments)
+        self.arrays = inputs + len(rules)
+        super().__init__(name, self._run, tuple(range(inputs, self.arrays)))
+        self.rules, self.arguments, self.out_dtypes = tuple(rules), tuple(arguments), tuple(out_dtypes)
+        self.dtype, self.strided, self.conjugate = dtype, strided, conjugate
+        self.grid, self.scalar, self.tail = Grid(dispatcher), np.dtype(dtype).type, 2 if strided else 1
 
     def _run(self, *args: Any) -> None:
         n = args[-1]
@@ -220,8 +231,24 @@ def elementwise(
     """Return the CUDA kernel that evaluates ``rules``; ``wide``: places need 64 bits."""
     index = "uint64" if wide else "uint32"
     text = _emitter().elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate, index)
-    arrays = sum(a.kind == "array" for a in arguments)
-    return CudaElementwise(name, compile_cuda(name, text), arrays, len(rules), np.dtype(dtype).type, strided)
+    return CudaElementwise(name, compile_cuda(name, text), rules, arguments, out_dtypes, dtype, strided, conjugate)
+
+
+class CudaFused:
+    """A compiled loop that does several launches, called with DeviceArrays, numbers, and the elements of a row.
+
+    text: of the kernel ``name(arrays..., numbers..., width_, n_)``, where ``n_`` is the size of the first array; words:
+    those that it calls.
+    """
+
+    def __init__(self, name: str, text: str, words: Iterable[str], dtype: str):
+        self.text = _emitter().self_contained(text, words, dtype)
+        self.grid, self.scalar = Grid(compile_cuda(name, self.text)), np.dtype(dtype).type
+
+    def __call__(self, *args: Any) -> None:
+        n = args[0].size
+        given = [a.flat if isinstance(a, DeviceArray) else self.scalar(a) for a in args[:-1]]
+        self.grid.over(n)(*given, args[-1], n)
 
 
 def geometry(sizes: Sequence[int], strides: Sequence[Sequence[int]], wide: bool) -> Any:

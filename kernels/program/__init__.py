@@ -7,12 +7,13 @@ types of the arguments alone, so another program compiles nothing that a kernel 
 Read `builder` first: it turns launches into rows, of which `program` makes one that can be run; `products` does so for
 matrix products, small ones by `tile_products`.
 `executor` runs the rows; what no row can be made of, such as a sort by NumPy, it calls between them. So are kernels on
-a device, by Python, on arrays that `device_arrays` lets lie where they are to be in a run: an asynchronous launch costs
+a device, by Python on arrays that `device_arrays` lets lie where they are to be in a run: an asynchronous launch costs
 the provider some microseconds, so what a table could spare is little beside what recording spares.
 
 Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `redundant` leaves out
 what isn't needed or is there already, `fusion` finds those that one loop can do, `fused_launch`, `fused_kernel` and
-`fused_text` make it; `row_blocks` finds those that go row by row together, `block_rows` makes rows of them.
+`fused_text` make it, and `fused_device` for a device; `row_blocks` finds those that go row by row together,
+`block_rows` makes rows of them.
 """
 
 from jitgrad.kernels.program.addresses import address_of, extent_of, is_array, is_on_device

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jitgrad.kernels.cuda.provider import CudaElementwise
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.program.addresses import address_of, extent_of, extent_of_strides, is_array
-from jitgrad.kernels.program.fused_kernel import FusedKernel
+from jitgrad.kernels.program.device_operands import ALL, ONCE, device_operands
+from jitgrad.kernels.program.fused_kernel import Fused
 from jitgrad.kernels.program.operands import full_operands
 
 __all__ = ["Access", "Launch", "Span", "accesses", "dependences", "span_of"]
@@ -57,6 +59,8 @@ def span_of(array: Any) -> Span:
 def accesses(launch: Launch) -> list[Access]:
     """What a launch touches, an access for each of its arrays."""
     kernel, args = launch.kernel, launch.args
+    if isinstance(kernel, CudaElementwise):
+        return _device_accesses(kernel, args)
     in_order, only_writes = _known(kernel, len(args))
     strided = isinstance(kernel, StridedKernel)
     ranges = _strided_extents(args) if strided else {}
@@ -74,13 +78,23 @@ def accesses(launch: Launch) -> list[Access]:
     return found
 
 
+def _device_accesses(kernel: CudaElementwise, args: Sequence[Any]) -> list[Access]:
+    """The same for an elementwise launch on a device, whose arrays are those of tensors."""
+    found = []
+    for k, (a, operand) in enumerate(zip(args, device_operands(kernel, args), strict=False)):
+        in_order = operand is not None and operand.role in (ALL, ONCE)
+        span = span_of(operand.array) if operand is not None and in_order else None
+        found.append(Access(*extent_of(a), k not in kernel.writes, k in kernel.writes, span))
+    return found
+
+
 def _known(kernel: Kernel, count: int) -> tuple[Collection[int], Collection[int]]:
     """Positions, of so many arguments, of arrays that a kernel visits in order, and of those that it never reads."""
     if isinstance(kernel, StridedKernel):
         return (), kernel.writes
     if isinstance(kernel, ElementwiseKernel):
         return range(count), kernel.writes
-    if isinstance(kernel, FusedKernel):
+    if isinstance(kernel, Fused):
         return kernel.in_order, kernel.only_writes
     return kernel.split if isinstance(kernel, Loop) else (), ()
 

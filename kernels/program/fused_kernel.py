@@ -11,10 +11,10 @@ from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.program.fused_text import NAME, FusedLoop, fused_text
 from jitgrad.kernels.split_call import CUT, SplitCall
 
-__all__ = ["FusedKernel", "fused_kernel"]
+__all__ = ["Fused", "FusedKernel", "fused_kernel"]
 
 
-class FusedKernel(Kernel):
+class Fused(Kernel):
     """A kernel that does what several launches do; ``loop`` says what that is, ``of`` are their kernels' names."""
 
     __slots__ = ("loop", "of")
@@ -35,6 +35,12 @@ class FusedKernel(Kernel):
     def in_order(self) -> tuple[int, ...]:
         """Positions of arrays that are visited from the first element to the last."""
         return tuple(range(len(self.loop.walked)))
+
+
+class FusedKernel(Fused):
+    """A fused kernel of the CPU."""
+
+    __slots__ = ()
 
     def text(self) -> str:
         """The text that is compiled."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jitgrad.kernels.codegen.emit_cpu import converted
+from jitgrad.kernels.program.addresses import is_on_device
 from jitgrad.kernels.program.dependences import Launch, Span, span_of
+from jitgrad.kernels.program.fused_device import fused_device_kernel
 from jitgrad.kernels.program.fused_kernel import fused_kernel
 from jitgrad.kernels.program.fused_text import FusedLoop, Step
 from jitgrad.kernels.program.operands import ALL, COLUMN, ONCE, ROW, Form
@@ -42,7 +42,7 @@ class _Group:
         self.read: dict[Span, tuple[str, str]] = {}  # (array's name, value's name)
         self.apart: dict[str, dict[Span, tuple[str, str]]] = {ONCE: {}, ROW: {}, COLUMN: {}}
         self.width: int | None = None
-        self.written: dict[Span, np.ndarray[Any, Any]] = {}
+        self.written: dict[Span, Any] = {}
         self.given: dict[str, Any] = {}  # arguments by name
         self.numbers: dict[Any, str] = {}
         self._made: dict[Any, tuple[str, ...]] = {}  # results of a step, by what it computes
@@ -67,7 +67,7 @@ class _Group:
             self.values[span_of(array)] = name, kind
             self.written[span_of(array)] = array
 
-    def _operand(self, argument: Any, array: np.ndarray[Any, Any], role: str) -> str:
+    def _operand(self, argument: Any, array: Any, role: str) -> str:
         span = span_of(array)
         if role != ALL and (role != ONCE or span not in self.values):  # a loop of one element may have computed it
             known, letter = self.apart[role], role[0]
@@ -121,12 +121,16 @@ class _Group:
             self._apart(ONCE, used), tuple((f"n{s[1:]}", s) for s in self.numbers.values() if s in used),
             tuple(stored), tuple(summed), self._apart(ROW, used), self._apart(COLUMN, used),
         )  # fmt: skip
+        kernels = [made.kernel for made in every]
+        if is_on_device(self.given[loop.parameters[0]]):
+            args = [self.given[p] for p in loop.parameters]
+            return [Launch(fused_device_kernel(loop, kernels), (*args, self.width or 1), [])]
         walked = loop.walked
         shape: Any = -1
         if loop.by_rows:
             shape = sums[0].args[0].shape if sums else (-1, self.width)
         args = [self.given[p].reshape(shape) if p in walked else self.given[p] for p in loop.parameters]
-        return [Launch(fused_kernel(loop, [made.kernel for made in every]), tuple(args), [])]
+        return [Launch(fused_kernel(loop, kernels), tuple(args), [])]
 
     def _apart(self, role: str, used: set[str]) -> tuple[tuple[str, str], ...]:
         return tuple(p for p in self.apart[role].values() if p[1] in used)

@@ -28,7 +28,7 @@ from jitgrad.kernels.codegen.emit_cpu import INLINE, Argument, element, fill, sc
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words.syntax import expression, parse
 
-__all__ = ["NAME", "FusedLoop", "Step", "fused_text"]
+__all__ = ["NAME", "FusedLoop", "Step", "fused_text", "statements"]
 
 NAME = "fused"
 # Bytes of buffers on the stack: a quarter of a first-level cache. 512 elements are a tenth quicker than 1,024.
@@ -136,7 +136,7 @@ def fused_text(loop: FusedLoop) -> str:
     """The text of the function ``fused`` that does what ``loop`` says."""
     body, words = [], set[str]()
     for number, step in enumerate(loop.steps):
-        lines, called = _statements(step, number, loop.dtype)
+        lines, called = statements(step, number, loop.dtype)
         body += lines
         words |= called
     direct = loop.stored if _compared(loop) <= _MOST_COMPARED else ()
@@ -194,7 +194,7 @@ class _Rename(ast.NodeTransformer):
         return self.names.get(node.id, node)
 
 
-def _statements(step: Step, number: int, dtype: str) -> tuple[list[str], set[str]]:
+def statements(step: Step, number: int, dtype: str) -> tuple[list[str], set[str]]:
     """(lines that compute a step's results from its operands, the words that they call)."""
     body, values, words = element(step.rules, step.arguments, step.out_dtypes, dtype, step.conjugate)
     results = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.kernels.loops.reduction import sum_rows
+from jitgrad.kernels.program.addresses import is_on_device
 from jitgrad.kernels.program.dependences import Access, Launch, Span, span_of
 from jitgrad.kernels.program.fused_launch import fused_launch
 from jitgrad.kernels.program.operands import ALL, Form, form_of
@@ -13,7 +14,8 @@ from jitgrad.kernels.program.order import Order
 
 __all__ = ["fused"]
 
-# Elements from which a loop of its own is worth the time to compile it.
+# Elements from which a loop of its own is worth the time to compile it. On a device it always is: what it spares is
+# launches, and a launch costs the same for any number of elements.
 FUSED_SIZE = 1 << 12
 # Arrays of a loop: as many as a thread's part has room for (pool_code.BLOCK).
 _MOST_ARRAYS = 12
@@ -95,18 +97,20 @@ class _Fusion(Order):
         return found
 
 
-def _loop_size(launch: Launch, found: Sequence[Access], form: Form | None) -> tuple[int, str] | None:
-    """(number of elements, compute dtype) of a launch that can be part of a loop, else None."""
-    if form is None or launch.checks or (form.width is not None and form.width < _BROADCAST_SIZE):
+def _loop_size(launch: Launch, found: Sequence[Access], form: Form | None) -> tuple[int, str, bool] | None:
+    """(number of elements, compute dtype, whether on a device) of a launch that can be part of a loop, else None."""
+    if form is None or launch.checks:
         return None
-    size = form.outputs[0].size
+    size, on_device = form.outputs[0].size, is_on_device(form.outputs[0])
+    if not on_device and (size < FUSED_SIZE or (form.width is not None and form.width < _BROADCAST_SIZE)):
+        return None
     whole = [a for a, role in form.inputs if role == ALL]
-    if size < FUSED_SIZE or any(a.size != size for a in (*whole, *form.outputs)):
+    if any(a.size != size for a in (*whole, *form.outputs)):
         return None
     # A launch that is given all of its arrays visits all of them in order.
     if form.width is None and not all(a.span is not None for a in found):
         return None
-    return None if _shifted(found) else (size, form.dtype)
+    return None if _shifted(found) else (size, form.dtype, on_device)
 
 
 def _shifted(found: Sequence[Access]) -> bool:
@@ -120,6 +124,6 @@ def _shifted(found: Sequence[Access]) -> bool:
 def _can_be_summed(launch: Launch, values: set[Span | None]) -> bool:
     x, out = launch.args
     return (
-        not launch.checks and x.flags.c_contiguous and x.dtype.name in ("float32", "float64") and out.dtype == x.dtype
-        and x.shape[1] >= _ROW_SIZE and span_of(x) in values
+        not launch.checks and not is_on_device(x) and x.flags.c_contiguous and x.dtype.name in ("float32", "float64")
+        and out.dtype == x.dtype and x.shape[1] >= _ROW_SIZE and span_of(x) in values
     )  # fmt: skip

@@ -11,13 +11,13 @@ import numpy as np
 
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.cuda.provider import CudaElementwise
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops.matmul import add_row
+from jitgrad.kernels.program.device_operands import ALL, COLUMN, ONCE, ROW, device_operands
 
 __all__ = ["ALL", "COLUMN", "ONCE", "ROW", "Form", "form_of", "full_operands"]
-
-ALL, ROW, COLUMN, ONCE = "all", "row", "column", "once"
 
 
 def _sum(x, row):
@@ -26,6 +26,8 @@ def _sum(x, row):
 
 _ADD_ROW = ((Rule("add_row", _sum), "out"),)
 _ADDED = Argument("x", "array"), Argument("row", "array")
+# Elements from which places on a device need 64 bits.
+_WIDE = 1 << 32
 
 
 class Form(NamedTuple):
@@ -41,8 +43,8 @@ class Form(NamedTuple):
     out_dtypes: tuple[str, ...]
     dtype: str
     conjugate: bool
-    inputs: tuple[tuple[np.ndarray[Any, Any], str], ...]
-    outputs: tuple[np.ndarray[Any, Any], ...]
+    inputs: tuple[tuple[Any, str], ...]
+    outputs: tuple[Any, ...]
     numbers: tuple[Any, ...]
     width: int | None
 
@@ -55,6 +57,8 @@ def form_of(kernel: Kernel, args: tuple[Any, ...]) -> Form | None:
             return None
         kind, whole = out.dtype.name, out.reshape(-1)
         return Form(_ADD_ROW, _ADDED, (kind,), kind, False, ((whole, ALL), (row, ROW)), (whole,), (), row.size)
+    if isinstance(kernel, CudaElementwise):
+        return _device_form(kernel, args)
     if not isinstance(kernel, ElementwiseKernel) or kernel.halves:
         return None
     once = [a.once for a in kernel.arguments if a.kind == "array"]
@@ -75,6 +79,25 @@ def form_of(kernel: Kernel, args: tuple[Any, ...]) -> Form | None:
     return Form(
         kernel.rules, kernel.arguments, kernel.out_dtypes, kernel.dtype, kernel.conjugate, tuple(given[: len(once)]),
         tuple(a for a, _ in given[len(once) :]), tuple(numbers), width,
+    )  # fmt: skip
+
+
+def _device_form(kernel: CudaElementwise, args: tuple[Any, ...]) -> Form | None:
+    """The form of a launch on a device, of the dtypes that its loops are emitted for."""
+    found = [o for o in device_operands(kernel, args) if o is not None]
+    inputs, outputs = found[: kernel.writes[0]], found[kernel.writes[0] :]
+    widths = {o.width for o in found} - {None}
+    kinds = {np.dtype(kernel.dtype), *(a.dtype for a in args[: kernel.arrays])}
+    if (
+        len(found) < kernel.arrays or len(widths) > 1 or any(o.role != ALL for o in outputs)
+        or any(kind.kind not in "biuf" or (kind.itemsize == 2 and kind.kind == "f") for kind in kinds)
+        or outputs[0].array.size >= _WIDE
+    ):  # fmt: skip
+        return None
+    return Form(
+        kernel.rules, kernel.arguments, kernel.out_dtypes, kernel.dtype, kernel.conjugate,
+        tuple((o.array, o.role) for o in inputs), tuple(o.array for o in outputs),
+        args[kernel.arrays : len(args) - kernel.tail], widths.pop() if widths else None,
     )  # fmt: skip
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.cuda.provider import CudaElementwise
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
-from jitgrad.kernels.program.addresses import address_of, extent_of
+from jitgrad.kernels.program.addresses import address_of, extent_of, is_array, is_on_device
 from jitgrad.kernels.program.dependences import Access, Launch, accesses
 from jitgrad.kernels.program.ranges import Ranges
 
@@ -53,7 +54,7 @@ class _Repeated:
     def _key(self, number: int, launch: Launch) -> Any:
         """What a launch computes, equal for those that compute the same; None where that isn't known."""
         kernel, args, checks = launch
-        if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or kernel.halves or checks:
+        if checks or not _is_flat(kernel):
             return None
         outputs = [args[w] for w in kernel.writes]
         if not all(a.span for a in self.every[number]):
@@ -62,7 +63,7 @@ class _Repeated:
         for k, a in enumerate(args):
             if k in kernel.writes:
                 continue
-            if not isinstance(a, np.ndarray):
+            if not is_array(a):
                 key.append((type(a), getattr(a, "key", None), repr(a)))
             elif any(_share(a, out) for out in outputs):
                 return None
@@ -107,14 +108,23 @@ class _Repeated:
         return True
 
 
-def _share(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+def _is_flat(kernel: Any) -> bool:
+    """Whether a kernel is elementwise, on arrays that it visits in the order of their memory."""
+    if isinstance(kernel, CudaElementwise):
+        return not kernel.strided
+    return isinstance(kernel, ElementwiseKernel) and not isinstance(kernel, StridedKernel) and not kernel.halves
+
+
+def _share(a: Any, b: Any) -> bool:
     (low, high), (other_low, other_high) = extent_of(a), extent_of(b)
     return low < other_high and other_low < high
 
 
-def _moved(a: Any, of: np.ndarray[Any, Any], to: np.ndarray[Any, Any]) -> Any:
+def _moved(a: Any, of: Any, to: Any) -> Any:
     """The array that lies in ``to`` where ``a`` lies in ``of``; ``a`` itself if it isn't a part of that."""
-    if not isinstance(a, np.ndarray) or not a.size or not _share(a, of):
+    if not is_array(a) or not a.size or not _share(a, of):
         return a
     offset = address_of(a) - address_of(of)
+    if is_on_device(a):
+        return a.on(to.allocation, to.offset + offset)
     return np.ndarray(a.shape, a.dtype, to.reshape(-1).view(np.uint8), offset, a.strides)

@@ -2,12 +2,13 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
 from jitgrad.compiler import placeholders
 from jitgrad.kernels.cuda.provider import SIMULATED
-from tests.compiler.alike import check, launches, normal
+from tests.compiler.alike import check, launches, normal, same
 
 pytestmark = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
 
@@ -39,6 +40,77 @@ def step():
 def test_a_step_as_eager():
     compiled = check(step)
     assert "sum_rows" in compiled.explain().recordings[0].kernels
+
+
+def test_elementwise_launches_are_one_kernel():
+    function, arguments, _ = step()
+    kernels = {}
+    for fusion in (True, False):
+        compiled = torch.compile(function, options={"fusion": fusion})
+        compiled(*arguments(0))
+        (recording,) = compiled.explain().recordings
+        kernels[fusion] = recording.kernels
+        # A row and a column of the matrix, which the loop goes through as a vector.
+        assert ("= row0[np.uint32(np.uint32(i_) % np.uint32(width_))]" in compiled.source()) is fusion
+        assert ("= column0[np.uint32(np.uint32(i_) // np.uint32(width_))]" in compiled.source()) is fusion
+    first = next(iter(kernels[True]))
+    assert first.startswith("fused(mul_forward, add_forward, sigmoid_forward, mul_forward, mul_backward")
+    assert (sum(kernels[True].values()), sum(kernels[False].values())) == (6, 13)
+
+
+def test_launches_that_are_repeated_or_unread_are_left_out():
+    def function(x):
+        unused = x.exp()
+        return (x * 2).tanh() + (x * 2).tanh(), unused.shape[0]
+
+    counts = []
+    for passes in (True, False):
+        options = {"fusion": False, "repeated": passes, "dead": passes}
+        compiled = torch.compile(function, options=options)
+        for k in range(3):
+            same(compiled(cuda(2, 3, seed=k)), function(cuda(2, 3, seed=k)), k)
+        counts.append(compiled.explain().recordings[0].launches)
+    assert counts == [3, 6]
+
+
+def random_op(kind, a, b):
+    if kind < 2:
+        return (torch.tanh, torch.relu)[kind](a)
+    if kind < 5:
+        return (torch.add, torch.mul, torch.maximum)[kind - 2](a, b)
+    if kind == 5:
+        return torch.where(a > b, a, -b)
+    if kind == 6:
+        return a.t() * 0.5 if a.dim() == 2 and a.shape[0] == a.shape[1] else a + 1
+    if kind == 7:
+        return a.sum(0) * 0.1 if a.dim() == 2 and a.shape[0] > 1 else a - 1
+    target = a.expand(3, 3).clone()
+    target[:, 1:].mul_(2)
+    return target
+
+
+def random_program(seed):
+    """A function of two matrices, a row, a column and a number: of ops, broadcasts, views and writes in place."""
+    draw = np.random.default_rng(seed)
+    plan = tuple((int(draw.integers(9)), *map(int, draw.integers(5 + k, size=2))) for k in range(8))
+
+    def function(x, y, row, column, number):
+        values = [x, y.t(), row, column, number]
+        for kind, first, second in plan:
+            values.append(random_op(kind, values[first], values[second]))
+        return values[-1], values[-3]
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs(seed):
+    function = random_program(seed)
+
+    def arguments(k):
+        return [cuda(*s, seed=10 * seed + k + j) for j, s in enumerate([(3, 3), (3, 3), (3,), (3, 1), ()])]
+
+    check(lambda: (function, arguments, lambda: None), calls=3, recordings=None)
 
 
 def test_memory_of_tensors_that_are_freed_while_recording(monkeypatch):

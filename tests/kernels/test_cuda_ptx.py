@@ -15,6 +15,8 @@ from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import TABLE
 from jitgrad.kernels.loops import adaptive_optimizers, optimizer
+from jitgrad.kernels.program.fused_device import device_text
+from jitgrad.kernels.program.fused_text import NAME, FusedLoop, Step
 
 pytest.importorskip("numba_cuda")
 if kernels.SIMULATED:
@@ -104,6 +106,23 @@ def test_strided_kernels_divide_in_32_bits(name):
         assert ".f64" not in text
         assert "rem.u32" in text or "div.u32" in text
         assert "rem.u64" not in text
+
+
+def test_fused_loops_stay_in_the_dtype_and_divide_in_32_bits():
+    pair, one = (Argument("x", "array"), Argument("y", "array")), (Argument("x", "array"),)
+    given = [("mul", pair, ("x0", "r0_value")), ("add", pair, ("v0", "c0_value")), ("sigmoid", one, ("v1",)),
+             ("mul", pair, ("v2", "o0_value"))]  # fmt: skip
+    steps = tuple(
+        Step(((TABLE[name].rule, "out"),), arguments, ("float32",), False, operands, (f"v{k}",))
+        for k, (name, arguments, operands) in enumerate(given)
+    )
+    loop = FusedLoop("float32", steps, (("a0", "x0"),), (("once0", "o0_value"),), (), (("o0", "v3", "float32"),), (),
+                     (("row0", "r0_value"),), (("column0", "c0_value"),))  # fmt: skip
+    text, words = device_text(loop)
+    arrays = [array("float32")] * len(loop.parameters)
+    made = ptx(NAME, emit_cuda.self_contained(text, words, "float32"), (*arrays, numba.int64, numba.int64))
+    assert ".f64" not in made
+    assert "rem.u64" not in made and "rem.s64" not in made
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "complex64"])
