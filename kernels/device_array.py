@@ -7,6 +7,7 @@ nothing; kernels get ``flat``, the memory from its first element on, and the str
 from __future__ import annotations
 
 import math
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -99,6 +100,8 @@ class Pool:
         self.allocate, self.granularity = allocate, granularity
         self.idle: dict[Any, list[Any]] = defaultdict(list)
         self.used = self.peak = self.reserved = 0
+        # What keeps arrays of the allocator's for later use has a method ``forget``, to let go of them.
+        self.holders: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def take(self, dtype: np.dtype[Any], count: int) -> Allocation:
         """Return uninitialised memory for ``count`` elements."""
@@ -128,6 +131,8 @@ class Pool:
 
     def clear(self) -> None:
         """Return idle memory to the driver."""
+        for holder in tuple(self.holders):
+            holder.forget()
         self.idle.clear()
         self.reserved = self.used
 

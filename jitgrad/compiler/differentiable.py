@@ -184,7 +184,7 @@ class Backward:
         text = "def backward(arrays, grads):\n" + "".join(f"    {line}\n" for line in lines)
         scope |= {
             "lock": threading.Lock(), "begin": program.beginning(program.slots).call, "run": program.run,
-            "fail": program.fail, "one_thread": one_thread, "on_device": program.on_device([]),
+            "fail": program.fail, "one_thread": one_thread, "device": program.device,
         }  # fmt: skip
         exec(compile(text, "<jitgrad backward>", "exec"), scope)
         return scope["backward"]

@@ -172,7 +172,8 @@ class _Text:
         begin.refuse_overlap(apart)
         begin_all.refuse_overlap(apart)
         apart_on_device = self._apart([self.memory.slots[k] for k in program.device_slots], True)
-        self.scope["on_device"] = program.on_device(apart_on_device)
+        program.device.refuse_overlap(apart_on_device)
+        self.scope["device"] = program.device
         # Whether a run that makes gradients anew will not be refused once it has begun.
         self.sure = not apart and not apart_on_device
         self.keeper = Kept([c.tensor for c in self.kept], begin) if kept else None

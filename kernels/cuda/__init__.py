@@ -2,8 +2,9 @@
 
 `emit` writes the text of elementwise kernels and device words from the same rules, `loops`, `matmul` and `optimizer`
 are the device's forms of hand-written loops (in `device_array.LOOPS`, by the CPU loop's name), and `provider` is the
-only file that imports a CUDA package, compiles for it and launches on it. It does so on first use: without a GPU these
-files cost an import and nothing else. Ops and rules have no place here: none knows its device.
+only file that imports a CUDA package and compiles for it, on grids that `grid` launches, or notes for programs. It does
+so on first use: without a GPU these files cost an import and nothing else. Ops and rules have no place here: none knows
+its device.
 
 Floor: above ``launch``, below the table. Read `provider` first. Anything that has no device form raises PyTorch's
 error for a missing kernel. Under ``NUMBA_ENABLE_CUDASIM=1`` Numba's simulator runs the same texts, which is how the

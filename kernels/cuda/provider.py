@@ -14,18 +14,17 @@ import linecache
 import math
 import os
 import types
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba.core import config
 
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import cache_directory
+from jitgrad.kernels.cuda.grid import SIMULATED, THREADS, Grid, keep_while_noted
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
 from jitgrad.kernels.launch import Kernel, launch, library
 
@@ -34,10 +33,6 @@ __all__ = [
     "copy_to_host", "device_count", "elementwise", "empty", "geometry", "is_available", "pool", "provider",
     "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
-
-SIMULATED = bool(config.ENABLE_CUDASIM)
-# The simulator starts an operating system's thread for each of CUDA's.
-THREADS, MOST_BLOCKS = (4, 2) if SIMULATED else (256, 1 << 14)
 
 
 # -- the provider ----------------------------------------------------------------------------------
@@ -153,31 +148,6 @@ def _quiet(function: Callable[..., None]) -> Callable[..., None]:
 
     # The simulator replaces the module ``cuda`` in the globals of the function that it runs.
     return types.FunctionType(quiet.__code__, function.__globals__, function.__name__, None, quiet.__closure__)
-
-
-class Grid:
-    """A dispatcher with its launch configurations, kept: making one costs more than a launch."""
-
-    __slots__ = ("configured", "dispatcher")
-
-    def __init__(self, dispatcher: Any):
-        self.dispatcher = dispatcher
-        self.configured: dict[int, Any] = {}
-
-    def blocks(self, count: int) -> Any:
-        """The kernel on a grid of ``count`` blocks."""
-        found = self.configured.get(count)
-        if found is None:
-            with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle
-                warnings.simplefilter("ignore")
-                found = self.dispatcher[count, THREADS]
-            if not SIMULATED:  # there it is the dispatcher itself, configured anew
-                self.configured[count] = found
-        return found
-
-    def over(self, n: int) -> Any:
-        """The kernel on a grid for ``n`` elements, several to a thread if there are many."""
-        return self.blocks(min(-(-n // THREADS), MOST_BLOCKS))
 
 
 # -- elementwise kernels ---------------------------------------------------------------------------
@@ -339,6 +309,7 @@ def empty(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = 
     dtype = np.dtype(dtype)
     steps = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(s * dtype.itemsize for s in strides)
     allocation = pool().take(dtype, _extent(shape, [s // dtype.itemsize for s in steps]))
+    keep_while_noted(allocation)
     return DeviceArray(allocation, dtype, tuple(shape), steps)
 
 

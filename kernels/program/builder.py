@@ -23,6 +23,7 @@ from jitgrad.kernels.product_parts import by_tiles
 from jitgrad.kernels.program import products
 from jitgrad.kernels.program.addresses import address_of, is_array, is_on_device
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
+from jitgrad.kernels.program.device_arrays import DeviceArrays, DeviceStretch
 from jitgrad.kernels.program.executor import code
 from jitgrad.kernels.program.kernel_form import kernel_form
 from jitgrad.kernels.program.number_words import bits, words_of_number
@@ -71,7 +72,7 @@ class Builder:
         # By row: the array that is tested, what raises, its further arguments.
         self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
         self.cells: dict[int, list[tuple[bool, int, int]]] = {}  # by slot: (absolute, address or word, offset)
-        self.bound: dict[int, list[tuple[Any, int]]] = {}  # by slot, on a device: (array, offset)
+        self.device = DeviceArrays()
         self.pointers: list[tuple[int, int]] = []  # (word, the word whose address it holds)
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
@@ -94,7 +95,7 @@ class Builder:
 
     def _launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         if any(map(is_on_device, args)):
-            self._python(kernel.call, args)
+            self._on_device(kernel.call, args)
         elif isinstance(kernel, Foreach):
             self._step(kernel, args)
         elif kernel.name in products.KINDS and self._product(*products.factors(args)):
@@ -228,7 +229,7 @@ class Builder:
         """An array object that lies where ``a`` will when the program runs: its address is set as a word's is."""
         place = self.locate(a)
         if is_on_device(a):
-            return self._stand_in_on_device(a, place)
+            return self._stand_in_on_device(a, place, self.device.others)
         if place.slot is None and place.offset == address_of(a):
             self.keep.append(a)
             return a
@@ -241,14 +242,26 @@ class Builder:
             self.cells.setdefault(place.slot, []).append((True, id(made) + pool_code.DATA, place.offset))
         return made
 
-    def _stand_in_on_device(self, a: Any, place: Place) -> Any:
+    def _stand_in_on_device(self, a: Any, place: Place, cells: dict[int, list[tuple[Any, int]]]) -> Any:
         if place.block is not None:
             return a.on(place.block, place.offset)
         if place.slot is None:  # it stays where it is
             return a
         made = a.on(None, 0)
-        self.bound.setdefault(place.slot, []).append((made, place.offset))
+        cells.setdefault(place.slot, []).append((made, place.offset))
         return made
+
+    def _on_device(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
+        if any(isinstance(a, (np.ndarray, LiveNumber)) for a in args):  # which may hold other numbers in each run
+            self._python(call, args)
+            return
+        last = self.calls[-1] if self.calls else None
+        if last is None or last.row != len(self.rows) or not isinstance(last.call, DeviceStretch):
+            last = _Call(len(self.rows), DeviceStretch(self.device), [], [])
+            self.calls.append(last)
+        cells = self.device.in_tables
+        given = [self._stand_in_on_device(a, self.locate(a), cells) if is_on_device(a) else a for a in args]
+        last.call.add(call, given)  # type: ignore[attr-defined]
 
     def _python(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
         live = [(k, a.key) for k, a in enumerate(args) if isinstance(a, LiveNumber)]

@@ -1,43 +1,79 @@
-"""Arrays on a device that lie elsewhere in each run of a program: those of arguments, of results and of gradients.
+"""What a program does on a device: Python launches kernels there, on arrays that may lie elsewhere in each run.
 
-Python launches kernels on a device, so what is bound are the array objects that it gives them.
+Those of arguments, of results and of gradients do. They are bound for a run and let go of behind it. Whatever else
+Python does for a launch comes out the same while arrays lie where they lay: choosing a kernel, cutting arrays, numbers
+in the kernel's dtype. Memory comes from a pool, so a training loop finds the same places again and again. So launches
+that follow one another become a table of the provider's, which is kept for some places and needs none of that.
+
+A table is also what a CUDA graph could be captured of, in one call instead of many. There is none: Numba's own
+``numba.cuda`` has no graphs; numba-cuda takes a builder of cuda-core's as a stream, but the simulator knows no streams,
+and what has never run on a GPU is not relied on here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["DeviceArrays"]
+from jitgrad.kernels.cuda.grid import Launches, noted
+from jitgrad.kernels.cuda.provider import pool
+
+__all__ = ["DeviceArrays", "DeviceStretch"]
+
+Cells = dict[int, list[tuple[Any, int]]]
+_MOST_TABLES = 4  # of one stretch
 
 
 class DeviceArrays:
     """Binds arrays of launches to the memory that they are to have in the next run.
 
-    cells: for each slot the arrays of launches that lie in it, and how many bytes behind its first element. pairs:
-    which parts of the slots must not share memory, as `Beginning.refuse_overlap` takes them.
+    ``in_tables`` and ``others``: for each slot the arrays of launches that lie in it, and how many bytes behind its
+    first element, of launches in stretches and of other ones. ``key``: which memory is bound.
     """
 
-    def __init__(
-        self, cells: Sequence[Sequence[tuple[Any, int]]], pairs: Sequence[tuple[int, int, int, int, int, int]]
-    ):  # fmt: skip
-        self._cells, self._pairs = cells, pairs
+    def __init__(self) -> None:
+        self.in_tables: Cells = {}
+        self.others: Cells = {}
+        self.stretches: list[DeviceStretch] = []
+        self.key: tuple[Any, ...] = ()
+        self._memory: list[Any] = []
+        self._bound: list[Any] = []
+        self._pairs: Sequence[tuple[int, int, int, int, int, int]] = ()
+
+    @property
+    def slots(self) -> list[int]:
+        """The numbers of the slots that have to be bound."""
+        return sorted({*self.in_tables, *self.others})
+
+    def refuse_overlap(self, pairs: Sequence[tuple[int, int, int, int, int, int]]) -> None:
+        """Let ``bind`` return False where two arrays share memory; for the pairs see `executor.overlap`."""
+        self._pairs = pairs
 
     def bind(self, given: Sequence[Any]) -> bool:
         """Let launches have the memory of these arrays, one for each slot. False, if some share memory unexpectedly."""
         if self._pairs and self._overlap([a.address for a in given]):
             return False
-        for data, cells in zip(given, self._cells, strict=True):
+        self._memory = [a.allocation.array for a in given]
+        self.key = (*map(id, self._memory), *[a.offset for a in given])
+        cells = [self.others] if all(s.knows(self.key) for s in self.stretches) else [self.others, self.in_tables]
+        for slot, data in zip(self.slots, given, strict=True):
             allocation, start = data.allocation, data.offset
-            for array, offset in cells:
-                array.allocation, array.offset = allocation, start + offset
+            for those in cells:
+                for array, offset in those.get(slot, ()):
+                    array.allocation, array.offset = allocation, start + offset
+                    self._bound.append(array)
         return True
+
+    @property
+    def memory(self) -> list[Any]:
+        """The provider's arrays that are bound."""
+        return self._memory
 
     def release(self) -> None:
         """Let go of all memory: it is the tensors' alone."""
-        for cells in self._cells:
-            for array, _ in cells:
-                array.allocation = array._flat = None
+        for array in self._bound:
+            array.allocation = array._flat = None
+        self._bound, self._memory = [], []
 
     def _overlap(self, starts: Sequence[int]) -> bool:
         for one, low, high, other, other_low, other_high in self._pairs:
@@ -45,3 +81,43 @@ class DeviceArrays:
             if starts[one] + low < further + other_high and further + other_low < starts[one] + high:
                 return True
         return False
+
+
+class DeviceStretch:
+    """Launches that follow one another, with arrays on a device and numbers that stay; a call does them."""
+
+    def __init__(self, arrays: DeviceArrays):
+        self._arrays = arrays
+        self._launches: list[tuple[Callable[..., None], Sequence[Any]]] = []
+        # By what is bound: the launches of the provider, and the arrays without which an address could come again.
+        self._tables: dict[Any, tuple[Launches, list[Any]]] = {}
+        arrays.stretches.append(self)
+        pool().holders.add(self)
+
+    def add(self, call: Callable[..., None], args: Sequence[Any]) -> None:
+        """Add what a launch of a kernel calls."""
+        self._launches.append((call, args))
+
+    def knows(self, key: Any) -> bool:
+        """Whether there is a table for what is bound."""
+        return key in self._tables
+
+    def forget(self) -> None:
+        """Let go of the memory of tensors that may have been freed."""
+        self._tables.clear()
+
+    def __call__(self) -> None:
+        found = self._tables.get(self._arrays.key)
+        if found is None:
+            found = self._note()
+        for run, args in found[0]:
+            run(*args)
+
+    def _note(self) -> tuple[Launches, list[Any]]:
+        with noted() as launches:
+            for call, args in self._launches:
+                call(*args)
+        if len(self._tables) >= _MOST_TABLES:
+            del self._tables[next(iter(self._tables))]
+        found = self._tables[self._arrays.key] = launches, self._arrays.memory
+        return found

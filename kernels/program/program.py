@@ -11,7 +11,6 @@ import numpy as np
 from jitgrad.kernels.native_entry import HEAD, raise_error
 from jitgrad.kernels.program.addresses import address_of
 from jitgrad.kernels.program.builtin_function import builtin_function, item_place, new_int
-from jitgrad.kernels.program.device_arrays import DeviceArrays
 from jitgrad.kernels.program.executor import code, functions
 from jitgrad.kernels.program.object_words import Rows
 
@@ -25,7 +24,7 @@ class Program:
     """Rows that are ready to run.
 
     ``slots``: the numbers of the slots that have to be bound; ``device_slots``: of those that get arrays on a device,
-    which `DeviceArrays` binds. ``brief``: whether a run is so short that it need not let go of Python's lock. A program
+    which ``device`` binds. ``brief``: whether a run is so short that it need not let go of Python's lock. A program
     has one set of words: two runs at once are the caller's to prevent.
     """
 
@@ -43,8 +42,7 @@ class Program:
         self.live: dict[Any, list[int]] = {}
         for key, at in made.live:
             self.live.setdefault(key, []).append(at)
-        self.slots, self.device_slots = sorted(made.cells), sorted(made.bound)
-        self._bound = made.bound
+        self.slots, self.device, self.device_slots = sorted(made.cells), made.device, made.device.slots
         self._run_rows = functions()[1]
         self._where, self._count = address_of(self.table), len(made.rows)
         short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
@@ -68,12 +66,8 @@ class Program:
         self.keep.append(made)  # its call holds nothing but its words
         return made
 
-    def on_device(self, pairs: Sequence[tuple[int, int, int, int, int, int]]) -> DeviceArrays:
-        """What binds the slots of ``device_slots``. pairs: see `DeviceArrays`."""
-        return DeviceArrays([self._bound[slot] for slot in self.device_slots], pairs)
-
     def running(self, arrays: str, refused: str = "") -> list[str]:
-        """Lines that do a run which has begun, in a text where ``run``, ``one_thread`` and ``on_device`` are known.
+        """Lines that do a run which has begun, in a text where ``run``, ``one_thread`` and ``device`` are known.
 
         arrays: the expressions of what ``device_slots`` get, each with a comma behind it; refused: a statement for
         when they share memory that must not.
@@ -83,8 +77,8 @@ class Program:
         run = "with one_thread: run()" if self.uses_blas else "run()"
         if not arrays:
             return [run]
-        bind = f"on_device.bind(({arrays}))"
-        return [f"if not {bind}: {refused}" if refused else bind, "try:", f"    {run}", "finally: on_device.release()"]
+        bind = f"device.bind(({arrays}))"
+        return [f"if not {bind}: {refused}" if refused else bind, "try:", f"    {run}", "finally: device.release()"]
 
     def set_number(self, key: Any, value: float) -> None:
         """Give a live number its value for the next run."""

@@ -7,6 +7,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.compiler import placeholders
+from jitgrad.kernels.cuda import loops as cuda_loops
 from jitgrad.kernels.cuda.provider import SIMULATED
 from tests.compiler.alike import check, launches, normal, same
 
@@ -228,6 +229,41 @@ def test_memory_is_the_tensors_alone():
     assert kept.tolist() == values
     del kept
     assert torch.cuda.memory_allocated() == before
+
+
+def tables(compiled):
+    (replay,) = compiled._variants
+    (stretch,) = replay.program.device.stretches
+    return stretch._tables
+
+
+def test_launches_are_kept_for_places_that_come_again():
+    function = lambda x: (x * 2 + 1).sum(0)
+    compiled = torch.compile(function)
+    given = [cuda(3, seed=k) for k in range(7)]
+    for x in given[:2] * 4:
+        assert equal(compiled(x), function(x))
+    first = tables(compiled)
+    assert 1 <= len(first) <= 3  # the first call was recorded, and results may lie in either of two places
+    kept = [compiled(x) for x in given]
+    assert all(equal(y, function(x)) for x, y in zip(given, kept, strict=True))
+    assert len(tables(compiled)) == 4
+    torch.cuda.empty_cache()
+    assert not tables(compiled)
+    assert equal(compiled(given[0]), kept[0])
+
+
+def test_memory_that_kernels_need_for_themselves(monkeypatch):
+    monkeypatch.setattr(cuda_loops, "LENGTH", 8)
+    monkeypatch.setattr(cuda_loops, "ENOUGH", 4)
+    function = lambda x: (x * 2).sum()
+    compiled = torch.compile(function)
+    given, others = [cuda(30, seed=k) for k in range(2)], []
+    for k in range(6):
+        x = given[k % 2]
+        others.append(torch.full((4,), float(k), device="cuda"))  # as large as the sums of parts
+        assert equal(compiled(x), function(x))
+    assert [t.tolist() for t in others] == [[float(k)] * 4 for k in range(6)]
 
 
 def test_numbers_that_are_read_are_not_compiled():
