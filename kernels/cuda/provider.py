@@ -182,9 +182,10 @@ class CudaElementwise(Kernel):
         if not n:
             return
         count = self.arrays
-        # Numbers travel in the compute dtype.
-        scalars = map(self.scalar, args[count : -self.tail])
-        self.grid.over(n)(*[a.flat for a in args[:count]], *scalars, *args[-self.tail :])
+        given = [a.flat for a in args[:count]]
+        if len(args) - self.tail > count:  # numbers travel in the compute dtype
+            given += map(self.scalar, args[count : -self.tail])
+        self.grid.over(n)(*given, *args[-self.tail :])
 
 
 def _emitter() -> Any:
