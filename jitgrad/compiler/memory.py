@@ -71,7 +71,7 @@ class Fresh:
     """Memory that every run makes anew, since tensors that are on it outlive the run."""
 
     def __init__(self, root: Any, name: str):
-        self.root, self.name = root, name
+        self.root, self.name, self.on_device = root, name, is_on_device(root)
         self.address, self.end = extent_of(root)
 
     def region(self, slot: str | None = None) -> Region:
@@ -81,7 +81,7 @@ class Fresh:
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
         root = self.root
-        if is_on_device(root):
+        if self.on_device:
             dtype, count = root.key
             return f"{self.name} = device_empty({name((count,))}, {name(dtype)})"
         if root.flags.c_contiguous and root.nbytes < MIN_BYTES:
@@ -97,6 +97,7 @@ class Block:
 
     def __init__(self, roots: Sequence[Any], name: str):
         self.roots, self.name, self._starts, self.nbytes = roots, name, list[int](), 0
+        self.on_device = is_on_device(roots[0])
         for root in roots:
             self._starts.append(self.nbytes)
             self.nbytes += -(-root.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -108,7 +109,7 @@ class Block:
 
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
-        if is_on_device(self.roots[0]):
+        if self.on_device:
             return f"{self.name} = device_empty({name((self.nbytes,))}, {name(np.dtype(np.uint8))})"
         return Fresh(np.empty(self.nbytes, np.uint8), self.name).allocation(name)
 

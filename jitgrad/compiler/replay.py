@@ -11,28 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
-from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, blocks_of, fresh_of_tensors, meet, pairs_apart
+from jitgrad.compiler.memory import (
+    Block,
+    Fresh,
+    Memory,
+    Region,
+    Temporaries,
+    blocks_of,
+    fresh_of_tensors,
+    meet,
+    pairs_apart,
+)
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Change, Recording
-from jitgrad.core import dtypes, saved_tensors, tensor_observers
+from jitgrad.core import saved_tensors
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.node import edge_of, edge_to, next_sequence_number, node_observers
+from jitgrad.core.node import edge_of, edge_to, next_sequence_number
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
-from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
-from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.cuda import provider as device_memory
 from jitgrad.kernels.program import Beginning, Program, Ranges, address_of, extent_of, is_array, is_on_device
@@ -125,7 +132,7 @@ class _Text:
         program = self.stretches.program(self.recording.initial, self.memory, self.options.timed)
         program.keep.append(self.temporaries.block)
         self.guards = Guards(self.notes, self.name, program.set_number)
-        self._add_modes()
+        self.guards.add_modes()
         for note in self.notes.tensors.values():
             self._add_tensor(note)
         self.guards.finish()
@@ -200,20 +207,24 @@ class _Text:
 
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
-        lines = [f.allocation(self.name) for f in self.fresh if f.name not in kept]
-        lines += [block.allocation(self.name) for block in self.blocks]
-        lines += [
+        new: list[Fresh | Block] = [*(f for f in self.fresh if f.name not in kept), *self.blocks]
+        changes = self.recording.changes if self.sure else []
+        unread = [c for c in changes if c.new_grad and not self.notes.tensors[id(c.tensor)].grad_read]
+        here, on_device = ([n.allocation(self.name) for n in new if n.on_device is side] for side in (False, True))
+        lines = [
+            *here,
             f"status = begin({arrays})", "if status == 1:", "    if not hold(): return MISS",
             f"    status = begin({arrays})",
         ]  # fmt: skip
         if kept:
             lines += ["again = status != 2", "if not again:"]
-            unread = [c for c in self.kept if self.sure and not self.notes.tensors[id(c.tensor)].grad_read]
             # The memory of the old ones is free for the new ones.
-            lines += ["    release_kept()", *(f"    {self._leaf(c)}._grad = None" for c in unread)]
+            lines += ["    release_kept()", *(f"    {self._leaf(c)}._grad = None" for c in unread if c in self.kept)]
             lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
             lines += [f"    status = begin_all({everything})"]
-        return [*lines, "if status:", "    if status < 4: return MISS", "    fail(status - 4)"]
+        lines += ["if status:", "    if status < 4: return MISS", "    fail(status - 4)"]
+        there = [c for c in unread if c.grad is not None and is_on_device(c.grad._data)]
+        return [*lines, *(f"{self._leaf(c)}._grad = None" for c in there), *on_device]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -225,15 +236,6 @@ class _Text:
             lines += ["try:", *(f"    if not ({c}): return MISS" for c in self.guards.always)]
             lines.append("except (AttributeError, KeyError, IndexError, ValueError, TypeError): return MISS")
         return lines
-
-    def _add_modes(self) -> None:
-        """What kernels and Python code depend on that is the same for all threads."""
-        depends, name = self.guards.depends, self.name
-        depends(vars(threads), f"{name(threads)}.get_num_threads() == {threads.get_num_threads()}")
-        depends(vars(dtypes), f"{name(dtypes)}.get_default_dtype() is {name(dtypes.get_default_dtype())}")
-        depends(vars(anomaly._mode), f"not {name(anomaly._mode)}.enabled")
-        for those in (launch.observers, node_observers, task.observers, tensor_observers.tensor_observers):
-            depends(those, f"not {name(those)}")
 
     def _add_tensor(self, note: TensorNote) -> None:
         here, name, tensor = self.expression(note), self.name, note.tensor

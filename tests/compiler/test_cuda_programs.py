@@ -231,6 +231,29 @@ def test_memory_is_the_tensors_alone():
     assert torch.cuda.memory_allocated() == before
 
 
+def test_old_gradients_are_freed_before_there_are_new_ones():
+    w = torch.ones(1000, device="cuda", requires_grad=True)
+
+    def function(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    compiled = torch.compile(function)
+    x = torch.ones(1000, device="cuda")
+    peaks = []
+    for called in (function, compiled):
+        for _ in range(3):
+            called(x)
+        gc.collect()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        called(x)
+        peaks.append(torch.cuda.max_memory_allocated() - before)
+    assert len(compiled._variants) == 1
+    assert max(peaks) <= 64  # bytes besides one gradient, which is there before as well
+    assert w.grad.tolist() == [1.0] * 1000
+
+
 def tables(compiled):
     (replay,) = compiled._variants
     (stretch,) = replay.program.device.stretches
