@@ -41,6 +41,10 @@ def test_a_users_pair_on_cuda():
         op(t, 0.5).sum().backward()
     assert y.grad.device == torch.device("cuda:0")
     assert_close(y.grad.cpu(), x.grad)
+    step = torch.compile(lambda t, factor: torch.autograd.grad(op(t * 2, factor).sum(), t)[0] + 1)
+    for k in range(3):
+        assert_close(step(y * k, 0.5).cpu(), (y * k * 2).exp().detach().cpu() + 1)
+    assert len(step._variants) == 1
 
 
 @simulated
