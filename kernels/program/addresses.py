@@ -27,14 +27,15 @@ def is_on_device(value: Any) -> bool:
 
 def address_of(array: Any) -> int:
     """The address of an array's element number 0, or of the first byte of memory on a device."""
-    return array.address if is_on_device(array) else int(array.__array_interface__["data"][0])
+    return int(array.__array_interface__["data"][0]) if isinstance(array, np.ndarray) else array.address
 
 
 def extent_of(array: Any) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one after its last."""
-    if isinstance(array, Allocation):
-        return array.address, array.address + array.nbytes
-    return extent_of_strides(address_of(array), array.shape, array.strides, array.itemsize)
+    low = address_of(array)
+    if isinstance(array, Allocation) or (isinstance(array, np.ndarray) and array.flags.c_contiguous):
+        return low, low + array.nbytes
+    return extent_of_strides(low, array.shape, array.strides, array.itemsize)
 
 
 def extent_of_strides(low: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
