@@ -22,14 +22,14 @@ Shape = tuple[int, ...]
 
 
 _MISSING = (
-    "Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {kernel} has no CUDA kernel. Copy the "
-    "arguments to the CPU with .cpu(), and the result back with .cuda()"
+    "Could not run 'aten::{kernel}' with arguments from the 'CUDA' backend: {kernel} has no CUDA kernel{limits}. Copy "
+    "the arguments to the CPU with .cpu(), and the result back with .cuda()"
 )
 
 
-def missing_kernel(kernel: str) -> NotImplementedError:
-    """The error of an op that meets tensors on a device for which it has no kernel."""
-    error = NotImplementedError(_MISSING.format(op=kernel, kernel=kernel))
+def missing_kernel(kernel: str, limits: str = "") -> NotImplementedError:
+    """The error of an op that meets tensors on a device for which it has no kernel, or none for such tensors."""
+    error = NotImplementedError(_MISSING.format(kernel=kernel, limits=limits))
     error.kernel = kernel  # type: ignore[attr-defined]
     return error
 
@@ -38,7 +38,8 @@ def name_op(error: NotImplementedError, op: str) -> None:
     """Put the op's name into `missing_kernel`'s text: a kernel does not know which op launched it."""
     kernel = getattr(error, "kernel", None)
     if kernel is not None:
-        error.args, error.kernel = (_MISSING.format(op=op, kernel=kernel),), None  # type: ignore[attr-defined]
+        error.args = (error.args[0].replace(f"'aten::{kernel}'", f"'aten::{op}'", 1),)
+        error.kernel = None  # type: ignore[attr-defined]
 
 
 # What runs a hand-written loop on device arrays, by the name of the loop.

@@ -252,6 +252,15 @@ def test_an_op_without_a_cuda_kernel_is_named():
         x.prod()
 
 
+@simulated
+def test_floats_of_16_bits_have_no_kernels():
+    x = torch.ones(2, dtype=torch.float16)
+    assert x.cuda().cpu().dtype == torch.float16
+    for call in (lambda: x.cuda() * 2, lambda: torch.ones(2, device="cuda").half(), lambda: x.cuda() > 0):
+        with pytest.raises(NotImplementedError, match="^Could not run 'aten::[^ ]+' with .* for floats of 16 bits"):
+            call()
+
+
 # -- together ---------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.device_array import missing_kernel
 from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
 from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits
 from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
@@ -235,6 +236,8 @@ def plan_elementwise(
     if device != "cpu" and device.type == "meta":
         form, tail = "device flat", (0,)
     elif device != "cpu":
+        if any(x.dtype.is_half for x in (*inputs, *outs)):
+            raise missing_kernel(name, " for floats of 16 bits")
         form, tail, wide = _device_form(form, [*inputs, *outs], shape, outs[0])
     row_steps = _row_steps(tail[1], len(outs)) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
     # The kernel drops imaginary parts where a result is real; that of a comparison, which an array of reals may get
