@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jitgrad.backends.flags import kept
+from jitgrad.backends.flags import kept, set_given
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_available", "version"]
 
@@ -33,11 +33,8 @@ def set_flags(
     _deterministic: bool | None = None, _allow_tf32: bool | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Set the flags that are given; returns those before."""
-    names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
-    before = tuple(globals()[name] for name in names)
-    given = zip(names, (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32), strict=True)
-    globals().update({name: value for name, value in given if value is not None})
-    return before
+    return set_given(globals(), enabled=_enabled, benchmark=_benchmark, benchmark_limit=_benchmark_limit,
+                     deterministic=_deterministic, allow_tf32=_allow_tf32)  # fmt: skip
 
 
 def flags(enabled: bool = False, benchmark: bool = False, benchmark_limit: int | None = 10, deterministic: bool = False,

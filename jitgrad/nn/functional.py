@@ -61,8 +61,9 @@ _PARTS = (
     "_get_softmax_dim", "_in_projection", "_in_projection_packed", "_list_with_default", "_none_or_dtype", "_pair",
     "_single", "_triple", "_verify_batch_size",
 )  # fmt: skip
-_part, _ = lazy_attributes(__name__, dict.fromkeys(_PARTS, "jitgrad.nn.functional_parts"))
-__getattr__ = lambda name: _part(name) if name in _PARTS else _published(name)
+_SOURCES = {**dict.fromkeys(_PARTS, "jitgrad.nn.functional_parts"), "grad": "jitgrad.nn"}
+_part, _ = lazy_attributes(__name__, _SOURCES)
+__getattr__ = lambda name: _part(name) if name in _SOURCES else _published(name)
 
 
 def tanh(input: Tensor) -> Tensor:

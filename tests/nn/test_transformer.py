@@ -80,6 +80,15 @@ def test_sizes_that_do_not_fit():
         net(torch.ones(3, 2, 4), torch.ones(3, 2, 5))
 
 
+@pytest.mark.parametrize("shape", [(0, 2, 4), (3, 0, 4)])
+def test_attention_of_nothing(shape):
+    x, net = torch.ones(shape), nn.MultiheadAttention(4, 2)
+    for average in (True, False):
+        out, weights = net(x, x, x, average_attn_weights=average)
+        heads = () if average else (2,)
+        assert out.shape == shape and weights.shape == (shape[1], *heads, shape[0], shape[0])
+
+
 def test_settings_of_attention_are_kept():
     from jitgrad.nn import attention
     from jitgrad.nn.attention import SDPBackend, sdpa_kernel

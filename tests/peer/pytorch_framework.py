@@ -388,10 +388,9 @@ def framework(mode, torch, numpy):
                       **dict.fromkeys(foreach, lambda: ["cpu"]))  # fmt: skip
         config = StandInModule("torch._dynamo.config", patch=decorator)
         torch._dynamo = StandInModule("torch._dynamo", config=config, allow_in_graph=decorator, disable=decorator)
-        torch.backends = StandInModule("torch.backends")
-        torch.backends.mkldnn = StandInModule("torch.backends.mkldnn", is_available=bool)
         torch.profiler.itt = types.SimpleNamespace(is_available=bool)
-        for module in (torch, torch.nn, torch.nn.functional, torch.utils, torch.autograd):
+        lacking_names = torch, torch.nn, torch.nn.functional, torch.utils, torch.autograd, torch.backends
+        for module in (*lacking_names, torch.backends.mkldnn, torch.backends.cuda):
             complete(module, module.__name__.replace("jitgrad", "torch"))
         for name in NO_METHODS:
             setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))

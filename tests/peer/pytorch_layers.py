@@ -69,8 +69,7 @@ def complete_framework(library, text, soft_imports, import_softly):
     )  # fmt: skip
     utils.__class__ = devices.__class__ = Marks
     if library.__name__ == "jitgrad":
-        cudnn = StandInModule("torch.backends.cudnn", flags=Flags, is_available=bool)
-        library.backends.cudnn = library.backends.miopen = cudnn
+        library.backends.miopen = library.backends.cudnn
         library._nnpack_available = library._running_with_deploy = bool
     StandInModule("test_cpp_extensions_open_device_registration")  # for a device that a test makes itself
     arrays = StandInModule(f"{internal}.hypothesis_utils", tensor=lambda **options: hypothesis.strategies.none())

@@ -21,6 +21,7 @@ import json
 import math
 import os
 import pkgutil
+import random
 import re
 import signal
 import subprocess
@@ -31,6 +32,7 @@ import unittest
 import warnings
 from pathlib import Path
 
+import numpy
 from pytorch_framework import Finder, NotApplicable, decorator, framework, stand_in
 from pytorch_layers import complete_framework
 
@@ -171,8 +173,6 @@ def out_of_time(*args):
 
 def prepared(mode, path):
     """The library, and the class that its tests derive from, with all modules in place that tests import."""
-    import numpy
-
     library = importlib.import_module(mode)
     if mode == "jitgrad":
         # What is not imported yet would be taken for missing.
@@ -204,7 +204,8 @@ def run(mode, path, pattern):
 
 def run_one(library, test, outcomes):
     """One test, from the state that tests expect, within its time."""
-    library.manual_seed(0)
+    for start in (library.manual_seed, random.seed, numpy.random.seed):
+        start(0)
     if hasattr(signal, "SIGALRM"):
         signal.alarm(SECONDS)
     try:

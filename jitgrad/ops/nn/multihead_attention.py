@@ -172,7 +172,7 @@ def _attended(
     shares = Softmax.apply(scores, -1)
     if dropout_p > 0.0:
         shares = dropout(shares, dropout_p, True)
-    weights = shares.view(-1, heads, *shares.shape[1:])
+    weights = shares.view(shares.shape[0] // heads, heads, *shares.shape[1:])
     return Bmm.apply(shares, v), weights.mean(1) if average else weights
 
 

@@ -160,8 +160,6 @@ def _check(x: Layout, target: Layout, weight: Layout | None) -> None:
     if x.ndim < 4 and target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     _check_dtypes(x, target)
-    if x.ndim == target.ndim == 1 and x.shape != target.shape:
-        raise RuntimeError(f"size mismatch (got input: {list(x.shape)}, target: {list(target.shape)})")
     if x.ndim > 1 and target.shape != (x.shape[0], *x.shape[2:]):
         if x.ndim == 4:  # PyTorch's message lacks the bracket
             raise RuntimeError(f"size mismatch (got input: {list(x.shape)} , target: {list(target.shape)}")
@@ -200,6 +198,7 @@ def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, re
         raise ValueError(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]})."
         )
+    target = _of_one_sample(x, target)
     if ndim <= 2:
         return NllLoss.apply(x, target, weight, reduction, ignore_index)
     if ndim == 4:
@@ -211,6 +210,15 @@ def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, re
     image = x.reshape(x.shape[0], x.shape[1], 1, places)
     out = NllLoss2D.apply(image, target.reshape(x.shape[0], 1, places), weight, reduction, ignore_index)
     return out.view(expected) if reduction == "none" else out
+
+
+def _of_one_sample(x: Tensor, target: Tensor) -> Tensor:
+    """``target``; as a number where ``x`` is one sample without a batch and its class stands in a vector of one."""
+    if not x._layout.ndim == target._layout.ndim == 1:
+        return target
+    if target._layout.numel != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target._layout.numel}")
+    return target.reshape(())
 
 
 def nll_loss(
@@ -281,7 +289,7 @@ def _smoothed(
     x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float, dim: int
 ) -> Tensor:  # fmt: skip
     """Cross entropy with the targets that ``smoothing`` makes: 1 - smoothing of the class, the rest even over all."""
-    classes = x.shape[dim]
+    classes, target = x.shape[dim], _of_one_sample(x, target)
     likely = _nll(x, target, weight, ignore_index, reduction)
     spread = -(x if weight is None else x * _along_classes(weight, x, dim)).sum(dim)
     ignored: Any = target == ignore_index

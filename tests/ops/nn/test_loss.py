@@ -290,9 +290,16 @@ def test_binary_cross_entropy_is_of_real_floats(dtype, title):
 def test_wrong_targets():
     x = torch.tensor([0.2, 0.5, 0.3])
     for loss in (F.nll_loss, F.cross_entropy):
-        with pytest.raises(RuntimeError, match=r"size mismatch \(got input: \[3\], target: \[1\]\)"):
-            loss(x, torch.tensor([1]))
-        assert loss(x, torch.tensor(1)).ndim == 0
+        for count in (0, 2):
+            with pytest.raises(ValueError, match=f"For 1D input, 1D target must have size 1, but got target size: {count}"):
+                loss(x, torch.ones(count, dtype=torch.int64))
+        assert loss(x, torch.tensor([1])).tolist() == loss(x, torch.tensor(1)).tolist()
+        with pytest.raises(IndexError, match="Target 3 is out of bounds"):
+            loss(x, torch.tensor([3]))
+    with pytest.raises(ValueError, match="must have size 1, but got target size: 3"):  # of as many as there are classes
+        F.nll_loss(x, torch.ones(3, dtype=torch.int64))
+    smoothed = F.cross_entropy(x, torch.tensor([1]), reduction="none", label_smoothing=0.1)
+    assert smoothed.tolist() == F.cross_entropy(x, torch.tensor(1), label_smoothing=0.1).tolist()
     for pair in ((x, x > 0.25), (x > 0.25, x)):
         with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
             F.l1_loss(*pair)

@@ -43,6 +43,15 @@ def on_device(lib):
         return lib.zeros(2).device, lib.get_default_device()
 
 
+def flags_of_mkldnn(lib):
+    flags = lib.backends.mkldnn
+    with flags.flags(enabled=False, deterministic=True):
+        within = flags.enabled, flags.deterministic, flags.fp32_precision
+    before = flags.set_flags(_enabled=False)[:2], flags.enabled
+    flags.set_flags(_enabled=True)
+    return within, before, flags.enabled, flags.deterministic
+
+
 CASES = {
     "precision": lambda lib: lib.get_float32_matmul_precision(),
     "deterministic": lambda lib: [lib.use_deterministic_algorithms(True), lib.get_deterministic_debug_mode(),
@@ -57,6 +66,9 @@ CASES = {
         lib.backends.cudnn.is_available(), lib.backends.cudnn.version(), lib.backends.cudnn.allow_tf32,
         lib.backends.cuda.matmul.allow_tf32, lib.backends.cpu.get_cpu_capability(), lib.backends.cuda.is_built(),
     ],
+    "flags of mkldnn": flags_of_mkldnn,
+    "gradients of convolutions": lambda lib: lib.nn.functional.grad.conv1d_input(
+        (1, 1, 3), lib.ones(1, 1, 2), lib.ones(1, 1, 2)),
     "typename": lambda lib: [lib.typename(lib.zeros(2)), lib.typename(3)],
     "bytes": lambda lib: [(s.nbytes(), len(s), s.size(), str(s.device), s.is_shared(), s[3], s.tolist())
                           for s in [x(lib).untyped_storage()]],
