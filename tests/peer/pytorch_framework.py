@@ -243,6 +243,8 @@ TOLERANCES = {
 def test_case(torch, numpy):
     """The class that tests derive from."""
 
+    sequences = list, tuple, torch.utils.data.Subset, torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ParameterList
+
     class TestCase(unittest.TestCase):
         precision = 1e-5
         device = device_type = "cpu"
@@ -254,8 +256,11 @@ def test_case(torch, numpy):
                     if options.get("exact_dtype", True):
                         names = [str(v.dtype).rpartition(".")[2] for v in (x, y)]
                         super().assertEqual(*names)
-                self.compare(*(v if isinstance(v, torch.Tensor) else tensor_of(v) for v in (x, y)), rtol, atol)
-            elif isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
+                x, y = (v if isinstance(v, torch.Tensor) else tensor_of(v) for v in (of_one(x, y), of_one(y, x)))
+                self.compare(x, y, rtol, atol)
+            elif isinstance(x, numpy.ndarray) and isinstance(y, numpy.ndarray) and x.dtype.kind in "SUO":
+                super().assertEqual(x.tolist(), y.tolist())
+            elif isinstance(x, sequences) and isinstance(y, sequences):
                 super().assertEqual(len(x), len(y))
                 for a, b in zip(x, y, strict=True):
                     self.assertEqual(a, b, atol=atol, rtol=rtol)
@@ -301,6 +306,11 @@ def test_case(torch, numpy):
         def assertNotWarn(self, *args):
             """Not looked at."""
             yield
+
+    def of_one(value, other):
+        """A tensor of one element without dims, where the other is a number."""
+        alone = isinstance(value, torch.Tensor) and isinstance(other, (int, float, complex)) and value.numel() == 1
+        return value.reshape(()) if alone else value
 
     def numbers(tensor):
         tensor = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()

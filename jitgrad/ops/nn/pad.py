@@ -184,10 +184,24 @@ def _check_own(input: Tensor, pairs: Sequence[tuple[int, int]], mode: str) -> No
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if mode == "circular" and new < 0:
             raise RuntimeError("Negative padding value is resulting in an empty dimension")
-        if new < 1 and mode != "circular":
-            raise RuntimeError(f"input ({'WHD'[k]}: {n}) is too small. Calculated output {'WHD'[k]}: {new}")
+    if mode != "circular":
+        _check_left(shape, pairs)
     if mode != "circular" and input._layout.dtype.category == 0:
         raise not_implemented_for(f"{'reflection' if mode == 'reflect' else 'replication'}_pad{dims}d", input.dtype)
+
+
+def _check_left(shape: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
+    """RuntimeError where less than nothing is left along a dim, or nothing along all of them."""
+    first = len(shape) - len(pairs)
+    left = [n + before + after for n, (before, after) in zip(shape[first:], pairs, strict=True)]
+    if max(left) < 1:
+        starts = {1: ("W",), 2: ("H", ", W"), 3: ("D", " H", ", W")}[len(pairs)]  # the commas are PyTorch's
+        given = "".join(f"{start}: {n}" for start, n in zip(starts, shape[first:], strict=True))
+        made = " ".join(f"{name}: {n}" for name, n in zip("DHW"[-len(pairs) :], left, strict=True))
+        raise RuntimeError(f"input ({given}) is too small. Calculated output {made}")
+    if min(left) < 0:
+        negative = next(n for n in left if n < 0)
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {[*shape[:first], *left]}")
 
 
 def _own(input: Tensor, pad: tuple[int, ...], mode: str) -> Any:

@@ -62,6 +62,18 @@ def test_padding_that_does_not_fit(pad, mode, words):
 # -- pooling ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_that_takes_all_away(mode):
+    x = image(1, 2, 5, 5)
+    assert F.pad(x, (-5, 0, 0, 0), mode).shape == (1, 2, 5, 0)
+    for pad, words in (
+        ((-5, 0, 0, -9), r"input \(H: 5, W: 5\) is too small. Calculated output H: -4 W: 0"),
+        ((-9, 0), r"Trying to create tensor with negative dimension -4: \[1, 2, 5, -4\]"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            F.pad(x, (*pad, 0, 0)[:4], mode)
+
+
 def test_a_window_of_padding_alone_has_no_gradient():
     x = jitgrad.full((1, 1, 1, 3), 2.0, requires_grad=True)  # the kernel's rows lie above and below
     out, places = F.max_pool2d(x, (2, 1), 1, (2, 0), (4, 1), return_indices=True)
