@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib.machinery
+import itertools
+import math
+from pathlib import Path
 
 
 def names(torch):
@@ -29,17 +34,21 @@ def names(torch):
 def methods(torch):
     """Methods of the class that tests derive from."""
 
-    def gen(self, size, sparse_dim, nnz, is_uncoalesced, device, dtype):
-        values = torch.testing.make_tensor([nnz, *size[sparse_dim:]], device=device, dtype=dtype, low=-1, high=1)
-        index = torch.rand(sparse_dim, nnz) * torch.tensor(size[:sparse_dim]).unsqueeze(1)
-        index = index.to(torch.int64)
-        if is_uncoalesced:
-            index = torch.cat([index[:, : nnz // 2], index[:, : (nnz + 1) // 2]], 1)
-        x = torch.sparse_coo_tensor(index, values, torch.Size(size), dtype=dtype)
-        x = x.detach().clone()._coalesced_(False) if is_uncoalesced else x.coalesce()
-        return x, x._indices().clone(), x._values().clone()
-
     def safe_to_dense(self, t):
         return t.to_dense()
 
-    return {"genSparseTensor": gen, "safeToDense": safe_to_dense, "safeCoalesce": lambda self, t: t.coalesce()}
+    return {"safeToDense": safe_to_dense, "safeCoalesce": lambda self, t: t.coalesce(), **makers(torch)}
+
+
+def makers(torch):
+    """The methods that make sparse tensors, by their text in the installed torch's test framework."""
+    places = importlib.machinery.PathFinder.find_spec("torch").submodule_search_locations
+    text = Path(places[0]).joinpath("testing", "_internal", "common_utils.py").read_text()
+    case = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == "TestCase")
+    wanted = "_make_crow_indices genSparseCompressedTensor genSparseCSRTensor genSparseCSCTensor genSparseBSRTensor"
+    wanted += " genSparseBSCTensor genSparseTensor generate_simple_inputs"
+    case.body = [n for n in case.body if isinstance(n, ast.FunctionDef) and n.name in wanted.split()]
+    case.bases, case.keywords, case.decorator_list = [], [], []
+    found = {"torch": torch, "itertools": itertools, "make_tensor": torch.testing.make_tensor, "math": math}
+    exec(compile(ast.Module([case], []), "common_utils", "exec"), found)
+    return {name: value for name, value in vars(found["TestCase"]).items() if not name.startswith("__")}

@@ -10,7 +10,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, method
-from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.sizes import int_argument, ints_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexAdd
 from jitgrad.ops.indexing.nonzero import nonzero
@@ -137,7 +137,7 @@ def to_coo(x: Any, sparse_dim: int | None = None) -> Any:
     return with_values(at_places(x, pattern), pattern)
 
 
-def to_compressed(x: Any, kind: str, dense_dim: int | None = None, block: Any = None) -> Any:
+def to_compressed(x: Any, kind: str, dense_dim: int | None = None, block: Any = None, caller: str = "") -> Any:
     """A matrix as CSR or CSC; of blocks as BSR or BSC."""
     if isinstance(x, SparseTensor) and x._pattern.kind == kind and not block:
         return x
@@ -147,7 +147,7 @@ def to_compressed(x: Any, kind: str, dense_dim: int | None = None, block: Any = 
             f"{x.ndim}D tensor"
         )
     if kind in ("sparse_bsr", "sparse_bsc"):
-        return _to_blocks(dense(x), kind, block)
+        return _to_blocks(dense(x), kind, block, caller or _caller(x, kind))
     if not isinstance(x, SparseTensor):
         most = x.ndim - 2
         if dense_dim is not None and not 0 <= dense_dim <= most:
@@ -176,13 +176,10 @@ def _to_batch(x: Any, kind: str) -> Tensor:
     return with_values(reshape(values, (*lead, *values.shape[1:])), pattern)
 
 
-def _to_blocks(x: Tensor, kind: str, block: Any) -> Any:
-    h, w = (block, block) if isinstance(block, int) else tuple(block)
-    m, n = x.shape[:2]
-    if h <= 0 or w <= 0:
-        raise RuntimeError(f"to_{kind}: blocksize needs to be positive, but got ({h}, {w})")
+def _to_blocks(x: Tensor, kind: str, block: Any, caller: str) -> Any:
+    (h, w), (m, n) = block, x.shape[:2]
     if m % h or n % w:
-        raise RuntimeError(f"tensor size ({m}, {n}) needs to be divisible by blocksize ({h}, {w})")
+        raise RuntimeError(f"{caller}: tensor sparse size ({m},{n}) must be divisible by given blocksize ({h},{w})")
     rest = tuple(x.shape[2:])
     tiles = reshape(x, (m // h, h, n // w, w, *rest)).transpose(1, 2)
     tiles = reshape(tiles, (m // h, n // w, h * w * math.prod(rest)))
@@ -190,6 +187,23 @@ def _to_blocks(x: Tensor, kind: str, block: Any) -> Any:
     pattern, order = compressed(coo._pattern.like(shape=(m // h, n // w)), kind.replace("bs", "cs"))
     values = reshape(ordered_values(values_of(coo), order), (-1, h, w, *rest))
     return with_values(values, Pattern(kind, pattern.indices, tuple(x.shape), 2, block=(h, w)))
+
+
+def _checked_block(caller: str, block: Any) -> tuple[int, int]:
+    """(height, width) of blocks, from the pair or one number; RuntimeError for others and for sizes below 1."""
+    sizes = ints_argument("to_sparse", "blocksize", 2, (block, block) if isinstance(block, int) else block)
+    if len(sizes) != 2:
+        raise RuntimeError(f"{caller}: blocksize needs to be a tuple of size 2, but got {len(sizes)}")
+    if min(sizes) <= 0:
+        raise RuntimeError(f"{caller}: blocksize needs to be positive, but got {list(sizes)}")
+    return sizes[0], sizes[1]
+
+
+def _caller(x: Any, kind: str, name: str = "to_sparse") -> str:
+    """What PyTorch calls a conversion in its errors."""
+    own = kind_of(x)
+    coo = "sparse_coo" if name == "to_sparse" else "coo"
+    return name if own == kind else {"strided": "dense", "sparse_coo": coo}.get(own, "sparse_compressed") + f"_{name}"
 
 
 @method
@@ -207,14 +221,17 @@ def to_sparse(self: Tensor, sparse_dim: Any = None, *, layout: Any = None, block
         return named(to_coo(self, d), "ToSparseBackward0", self)
     if kind == "strided":
         return dense(self)
+    wanted = kind or "sparse_coo"
+    if blocksize is not None:
+        blocksize = _checked_block(_caller(self, wanted), blocksize)
+    if (wanted in ("sparse_bsr", "sparse_bsc")) is (blocksize is None):
+        raise RuntimeError(
+            f"{_caller(self, wanted)}: conversion from {title(self)} to {_TITLES[wanted]} "
+            f"{'without' if blocksize is None else 'with'} blocksize argument given is not supported"
+        )
     if kind in (None, "sparse_coo"):
         sparse = self.ndim - dense_dim if dense_dim is not None else None
         return named(to_coo(self, sparse), "ToSparseBackward1", self)
-    if kind in ("sparse_bsr", "sparse_bsc") and blocksize is None:
-        raise RuntimeError(
-            f"{'dense' if kind_of(self) == 'strided' else kind_of(self)}_to_sparse: conversion from {title(self)} to "
-            f"{_TITLES[kind]} without blocksize argument given is not supported"
-        )
     return named(to_compressed(self, kind, dense_dim, blocksize), f"To{_TITLES[kind]}Backward0", self)
 
 
@@ -231,7 +248,9 @@ def _converting(name: str) -> None:
         return named(to_compressed(self, kind, dense_dim), f"To{_TITLES[kind]}Backward0", self)
 
     def convert_blocks(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
-        return named(to_compressed(self, kind, dense_dim, blocksize), f"To{_TITLES[kind]}Backward0", self)
+        caller = _caller(self, kind, f"to_{kind}")
+        block = _checked_block(caller, blocksize)
+        return named(to_compressed(self, kind, dense_dim, block, caller), f"To{_TITLES[kind]}Backward0", self)
 
     function = convert_blocks if name[0] == "b" else convert
     function.__name__ = function.__qualname__ = f"to_{kind}"

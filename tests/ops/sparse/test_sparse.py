@@ -157,6 +157,26 @@ def test_copies_and_pickles():
             near(y, a)
 
 
+def test_sizes_of_blocks():
+    x = torch.eye(4)
+    blocks = x.to_sparse_bsr((2, 2))
+    for y, caller in ((x, "dense"), (x.to_sparse(), "sparse_coo"), (x.to_sparse_csr(), "sparse_compressed")):
+        assert torch.equal(y.to_sparse(layout=torch.sparse_bsr, blocksize=2).to_dense(), x)
+        for size, words in (
+            ((1,), "blocksize needs to be a tuple of size 2, but got 1"),
+            ((0, 1), r"blocksize needs to be positive, but got \[0, 1\]"),
+            ((3, 3), r"tensor sparse size \(4,4\) must be divisible by given blocksize \(3,3\)"),
+        ):
+            with pytest.raises(RuntimeError, match=f"{caller}_to_sparse: {words}"):
+                y.to_sparse(layout=torch.sparse_bsr, blocksize=size)
+        with pytest.raises(RuntimeError, match="to SparseCsc with blocksize argument given is not supported"):
+            y.to_sparse(layout=torch.sparse_csc, blocksize=(2, 2))
+    with pytest.raises(RuntimeError, match="^to_sparse_bsr: blocksize needs to be a tuple of size 2, but got 3"):
+        blocks.to_sparse_bsr((2, 2, 2))
+    with pytest.raises(RuntimeError, match="^coo_to_sparse_bsr: blocksize needs to be positive"):
+        x.to_sparse().to_sparse_bsr((-1, 1))
+
+
 def test_the_class_is_a_tensor_to_users():
     x, _ = matrix()
     assert isinstance(x, torch.Tensor) and type(x).__name__ == "Tensor"
