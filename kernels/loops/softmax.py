@@ -45,11 +45,13 @@ def log_softmax_rows(x, out):
         row, target = x[r], out[r]
         top, total = row_largest(row), T(0)
         for i in range(row.size):
-            total += _exp_falling(row[i] - top)
+            # Kept, for the sum top + log(total) would round away what sets large elements apart, and where sums may be
+            # reordered x - top - log(total) in one expression is computed so.
+            target[i] = row[i] - top
+            total += _exp_falling(target[i])
         shift = T(math.log(total))
         for i in range(row.size):
-            # In this order, for top + log(total) would round away what sets large elements apart.
-            target[i] = (row[i] - top) - shift
+            target[i] -= shift
 
 
 @loop(reassoc=True, split=("x", "out"))

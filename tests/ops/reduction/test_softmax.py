@@ -39,6 +39,19 @@ def test_large_and_infinite_elements(dtype):
     assert x.softmax(0).sum(0).tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("dtype", "offset"), [(torch.float32, 1e7), (torch.float64, 2.0**50)])
+def test_elements_that_are_all_large_keep_their_differences(dtype, offset):
+    x = torch.tensor([[1, 5, 40, 47, 47], [3, 3, 2, 1, 0]], dtype=dtype)
+    large, wanted = x + offset, special.log_softmax(x.numpy(), 1)
+    for logs in (
+        large.log_softmax(1), large.t().contiguous().log_softmax(0).t(),
+        large.repeat(1, 9)[:, :5].log_softmax(1),
+    ):
+        np.testing.assert_allclose(logs.numpy(), wanted, rtol=1e-6)
+    loss = torch.nn.functional.cross_entropy(large, torch.tensor([0, 1]))
+    np.testing.assert_allclose(loss.item(), -(wanted[0, 0] + wanted[1, 1]) / 2, rtol=1e-6)
+
+
 def test_logsumexp_of_infinities():
     rows = torch.tensor([[-INF, -INF], [INF, 0.0], [INF, -INF], [np.nan, 0.0], [1e4, 1e4]], dtype=torch.float64)
     expected = [-INF, INF, INF, np.nan, 1e4 + np.log(2)]
