@@ -90,13 +90,19 @@ def test_modules_move_between_kinds_of_numbers_in_place():
 
 def test_parameters_may_become_new_objects():
     layer = nn.Linear(2, 2)
-    weight = layer.weight
+    weight, grad = layer.weight, torch.ones(2, 2)
+    weight.grad = grad
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     try:
         layer.double()
     finally:
         torch.__future__.set_overwrite_module_params_on_conversion(False)
     assert layer.weight is not weight and weight.dtype is torch.float32 and layer.weight.dtype is torch.float64
+    assert weight.grad is grad and grad.dtype is torch.float32 and layer.weight.grad.dtype is torch.float64
+    sparse = nn.Linear(2, 2)
+    weight = sparse.weight
+    sparse._apply(torch.Tensor.to_sparse)  # of another layout: new ones whatever the flag says
+    assert sparse.weight is not weight and weight.layout is torch.strided and sparse.weight.layout is torch.sparse_coo
 
 
 def test_submodules_are_replaced_by_name():

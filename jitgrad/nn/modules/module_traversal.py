@@ -139,7 +139,8 @@ class ModuleTraversal(ModuleAttributes):
     def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
         """Replace the values of parameters, gradients and buffers by what ``fn`` makes of them.
 
-        Parameters stay the same objects: optimisers hold on to them.
+        Parameters stay the same objects, for optimisers hold on to them, unless a flag of ``jitgrad.__future__`` says
+        otherwise or ``fn`` gives tensors of another layout.
         """
         for child in self.children() if recurse else ():
             child._apply(fn)
@@ -155,12 +156,16 @@ class ModuleTraversal(ModuleAttributes):
     def _convert(self, name: str, param: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
         grad, changed = param.grad, fn(param)
         other = None if grad is None else fn(grad)
-        if conversion_flags.overwrite:
+        if conversion_flags.overwrite or changed.layout is not param.layout:
             param = self._parameters[name] = Parameter(changed, param.requires_grad)
         else:
             param.grad = None
             param.data = changed
-        if grad is not None and other is not None:
+        if grad is None or other is None:
+            return
+        if conversion_flags.overwrite or other.layout is not grad.layout:
+            param.grad = other.requires_grad_(grad.requires_grad)
+        else:
             grad.data = other
             param.grad = grad
 
