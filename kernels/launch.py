@@ -207,20 +207,21 @@ class Loop(Kernel):
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 
-    def ready(self, dtype: np.dtype[Any], shapes: Sequence[tuple[int, ...] | None]) -> Callable[..., None]:
-        """What ``call`` would run for a dtype and arguments of these shapes (None: a number).
+    def ready(
+        self, dtype: np.dtype[Any], shapes: Sequence[tuple[int, ...] | None]
+    ) -> tuple[Callable[..., None], tuple[int, ...]]:
+        """What ``call`` would run for a dtype and arguments of these shapes (None: a number), and its last arguments.
 
         ``call`` itself, if they are so large that the number of threads decides.
         """
         if self.pieces is None:
             leading = shapes[self.dtype_from]
             many = self.split and (leading is None or math.prod(leading) >= self.grain)
-            return self.call if many else self.variant(dtype)
+            return (self.call if many else self.variant(dtype)), ()
         count, elements = self.pieces(*[None if s is None else np.broadcast_to(0, s) for s in shapes])
         if count > 1 and elements >= self.grain:
-            return self.call
-        run = self.variant(dtype)
-        return lambda *args: run(*args, 0, count)
+            return self.call, ()
+        return self.variant(dtype), (0, count)
 
     def in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""
@@ -270,11 +271,11 @@ class Loop(Kernel):
 
 
 _PREPARED = """\
-def make(kernel, call):
+def make(kernel, call, first, end):
     def run({arguments}):
         try:
             if observers: launch(kernel, {arguments})
-            else: call({arguments})
+            else: call({arguments}{pieces})
         except Unresolved:
             launch(kernel, {arguments})
     return run
@@ -282,15 +283,17 @@ def make(kernel, call):
 
 
 @functools.cache
-def _preparer(count: int) -> Callable[..., Callable[..., None]]:
+def _preparer(count: int, in_pieces: bool) -> Callable[..., Callable[..., None]]:
     scope: dict[str, Any] = {"observers": observers, "launch": launch, "Unresolved": Unresolved}
-    exec(_PREPARED.format(arguments=", ".join(f"a{k}" for k in range(count))), scope)
+    arguments = ", ".join([f"a{k}" for k in range(count)])
+    exec(_PREPARED.format(arguments=arguments, pieces=", first, end" if in_pieces else ""), scope)
     return scope["make"]
 
 
 def prepared(kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None) -> Callable[..., None]:
     """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call."""
-    return _preparer(len(shapes))(kernel, kernel.ready(dtype, shapes))
+    call, last = kernel.ready(dtype, shapes)
+    return _preparer(len(shapes), bool(last))(kernel, call, *(last or (0, 0)))
 
 
 def text_file(function: Any) -> str:

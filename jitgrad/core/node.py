@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREED",
+    "SEVERAL",
     "AccumulateGrad",
     "Edge",
     "LeafHooks",
@@ -51,6 +52,8 @@ FREED = (
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward."
 )
+
+SEVERAL = "several outputs"  # ``special`` of a node that has these and nothing else of what the word stands for
 
 # Called with every new node, once it has its edges and saved tensors: hooks on saved tensors, anomaly mode. Recorders
 # test the list and call ``announce_node`` only if it is not empty: in the ordinary case nothing is called (8 ns).
@@ -87,8 +90,8 @@ class Node:
     # Whether its one gradient is the incoming one expanded, as a view or, where ``vjp`` launches a kernel, written out.
     expands = False
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one
-    # attribute, and all of those only if it is set.
-    special = False
+    # attribute, and all of those only if it is set; SEVERAL says that several outputs are all there is.
+    special: bool | str = False
     # Whether ``vjp`` launches kernels that were planned for the layouts of what was saved; see `relaid`.
     planned = False
     # Whether ``vjp`` is to be called even if no gradient has arrived at any output.

@@ -33,7 +33,7 @@ from jitgrad.kernels.device_array import NoValues
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
-__all__ = ["Launches", "Number", "Read", "Written", "compiled", "planned", "row_major"]
+__all__ = ["Launches", "Number", "Read", "Written", "compiled", "constant", "planned", "row_major"]
 
 View = tuple[int, ...] | str | Callable[[Tensor], Any] | None
 
@@ -105,8 +105,10 @@ def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..
             made = plan(*known)
             if isinstance(made, Launches):
                 made = compiled(made, dict(zip(names, known, strict=True)))
-            with suppress(TypeError):
-                plans[scope["key_of"](*args)] = made
+            key = scope["key_of"](*args)
+            if constant(key):
+                with suppress(TypeError):
+                    plans[key] = made
             return made
 
         def generated() -> FunctionType:
@@ -120,6 +122,11 @@ def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..
         return functools.wraps(plan)(generated_function(plan.__name__, scope, generated))
 
     return decorate
+
+
+def constant(key: tuple[Any, ...]) -> bool:
+    """Whether a plan may be kept under a key: not where a tensor in it, as a size or a dim, may become another one."""
+    return not any(isinstance(k, Tensor) or (type(k) is tuple and not constant(k)) for k in key)
 
 
 _FUNCTION = """\
@@ -181,15 +188,18 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if device != "cpu":
         made = made._replace(layouts=[_on(device, x) for x in made.layouts])
-    pattern, calls = [], []
+    pattern, calls, ends = [], [], []
     for kernel, *given in made.launches:
         pattern.append(tuple([_expression(a, arguments, made.layouts, constants) for a in given]))
-        calls.append(_call(kernel, given, arguments, made.layouts))
+        call, last = _call(kernel, given, arguments, made.layouts)
+        calls.append(call)
+        ends.append(tuple([f"c{len(constants) + k}" for k in range(len(last))]))
+        constants += last
     used = len(constants)
     plain = tuple([x.plain for x in made.layouts])
     for x, row_major in zip(made.layouts, plain, strict=True):
         constants += [x, x.shape, x.numpy_dtype] if row_major else [x, allocator(x)]
-    maker = _maker(tuple(arguments), tuple(pattern), used, plain, made.returned, made.results is None)
+    maker = _maker(tuple(arguments), tuple(pattern), tuple(ends), used, plain, made.returned, made.results is None)
     kernels = [kernel for kernel, *_ in made.launches]
     return maker(constants, kernels, calls, made.results)
 
@@ -222,9 +232,9 @@ def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layo
 
 
 def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layouts: Sequence[Layout]) -> Any:
-    """What runs a kernel: of a loop that no threads share, the compiled function itself."""
+    """What runs a kernel, and its last arguments: of a loop that no threads share, the compiled function itself."""
     if not isinstance(kernel, Loop):
-        return kernel.call
+        return kernel.call, ()
     leading = given[kernel.dtype_from]
     layout = None
     if isinstance(leading, Read) and not callable(leading.view):
@@ -234,7 +244,7 @@ def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layou
     known = [a for a in (*arguments.values(), *layouts) if isinstance(a, Layout)]
     shapes = [_shape(a, arguments, layouts) for a in given]
     if layout is None or any(x.device != "cpu" for x in known) or (kernel.pieces is not None and () in shapes):
-        return kernel.call
+        return kernel.call, ()
     return kernel.ready(layout.numpy_dtype, shapes)
 
 
@@ -250,13 +260,14 @@ def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) 
 
 @functools.cache
 def _maker(
-    parameters: tuple[str, ...], pattern: tuple[tuple[str, ...], ...], used: int, plain: tuple[bool, ...], count: int,
-    bare: bool,
+    parameters: tuple[str, ...], pattern: tuple[tuple[str, ...], ...], ends: tuple[tuple[str, ...], ...], used: int,
+    plain: tuple[bool, ...], count: int, bare: bool,
 ) -> Callable[..., Any]:  # fmt: skip
     """``make(constants, kernels, calls, results)``, which returns ``compute``; see _COMPUTE.
 
-    pattern: the texts of the kernels' arguments. used: so many constants they need. plain: for each new array, whether
-    ``np.empty`` makes it. count, bare: so many of them are results, which are returned as they are.
+    pattern: the texts of the kernels' arguments. ends: of what their compiled functions get after these. used: so many
+    constants they need. plain: for each new array, whether ``np.empty`` makes it. count, bare: so many of them are
+    results, which are returned as they are.
     """
     names = [f"c{k}" for k in range(used)]
     for k, row_major in enumerate(plain):
@@ -274,7 +285,11 @@ def _maker(
         ),
         observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
         or " pass",
-        plain="".join(f"\n                call{k}({', '.join(p)})" for k, p in enumerate(pattern)) or " pass",
+        plain="".join(
+            f"\n                call{k}({', '.join([*p, *e])})"
+            for k, (p, e) in enumerate(zip(pattern, ends, strict=True))
+        )
+        or " pass",
         wrap="\n".join(_WRAP.format(k=k) for k in range(count)),
         result=together if bare else f"results({together})",
     )

@@ -98,6 +98,7 @@ class Structured:
     tangents: ClassVar[Callable[[Sequence[Any], Sequence[Any]], Any] | None] = None
     is_view: ClassVar[bool] = False
     sparse: ClassVar[bool] = False  # whether it takes sparse tensors as they are; see sparse_calls.py
+    typed: ClassVar[bool] = False  # whether its plans are found by the types of arguments, too, as those of public ops
     half: ClassVar[bool] = False  # whether it takes float16 and bfloat16 as they are; see half_ops.py
     refuses_half: ClassVar[bool] = False  # whether its plan, which sees no others than float32, may refuse them
     check_mixed: ClassVar[Any] = None  # called with all arguments if some, not all, are of 16 bits: may refuse them
@@ -133,7 +134,8 @@ class Structured:
         if "plan" in own or (cls.plan is not None and "forward" not in own):
             cls.roles, (cls.parameters, cls.defaults, cls.positional) = roles_of(cls)
             cls.check = staticmethod(cls.check) if cls.check else None
-            cls.plan, forward = staticmethod(cls.plan), planned_forward(cls, bool(public))
+            cls.typed = cls.typed or bool(public)
+            cls.plan, forward = staticmethod(cls.plan), planned_forward(cls)
         else:
             cls.roles, forward = "", cls.forward
             cls.parameters, cls.defaults, cls.positional = parameters_of(forward)

@@ -23,7 +23,7 @@ from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import explain
-from jitgrad.dispatch.planned import Launches, compiled
+from jitgrad.dispatch.planned import Launches, compiled, constant
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
 from jitgrad.kernels.device_array import name_op
 
@@ -162,7 +162,7 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
 
     def made() -> FunctionType:
         if op.roles:
-            code = _planned_code(op.roles, positional, inputs, public)
+            code = _planned_code(op.roles, positional, inputs, op.typed)
         else:
             code = _apply_code(positional, tuple([d is REQUIRED for d in op.defaults]), inputs)
         return _renamed(code, scope, op.parameters, positional, op.defaults)
@@ -202,10 +202,11 @@ def _by_position(op: Any) -> Callable[..., Any]:
 # -- plans ----------------------------------------------------------------------------------------------
 
 
-def planned_forward(op: Any, typed: bool) -> Callable[..., Any]:
+def planned_forward(op: Any) -> Callable[..., Any]:
     """``forward`` of a planned op: it plans, if there is no plan yet, and computes."""
     computed = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
     # Other ops call forward for its views, so that of tensors and arguments alone has a quicker key.
+    typed = op.typed
     simple = not typed and OPTIONAL not in op.roles and LIST_INPUT not in op.roles
     places = [(k, role == TENSOR_INPUT) for k, role in enumerate(op.roles) if role != VALUE]
 
@@ -221,7 +222,9 @@ def planned_forward(op: Any, typed: bool) -> Callable[..., Any]:
         except TypeError:  # an argument without a hash, such as a list
             return _plan(op, args)(*[args[k] for k in computed])
         if planned is None:
-            planned = op.plans[key] = (_plan(op, args), {})
+            planned = (_plan(op, args), {})
+            if constant(key):
+                op.plans[key] = planned
         return planned[0](*[args[k] for k in computed])
 
     # Its parameters are those of ``plan``, with tensors in the place of layouts.

@@ -15,7 +15,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers, node_of
+from jitgrad.core.node import SEVERAL, Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers, node_of
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -381,7 +381,7 @@ def _attached(tensor: Tensor, node: Node, number: int) -> Tensor:
 def _connect(node: Node, outs: Any) -> None:
     """Make each result an output of the node, but for those of integers, such as the indices of ``sort``."""
     if len(outs) > 1:
-        node.n_outputs, node.special = len(outs), True
+        node.n_outputs, node.special = len(outs), SEVERAL
     op: Any = type(node).op  # type: ignore[attr-defined]
     for k, o in enumerate(outs):
         if o._layout.dtype.category >= 2 and not (op.constants and op.results[k] in op.constants):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
+from jitgrad.core.node import SEVERAL, AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
 from jitgrad.core.saved_versions import exchanged
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import (
@@ -131,22 +131,27 @@ class Task:
         add = add_unlike if exchanged else add_gradients
         active = self.active
         for node in nodes:
-            if node.special or (captures and node in captures):
+            if captures and node in captures:
                 self.step(node)
                 continue
-            grad = waiting.pop(node, None)
-            if grad is None:
+            if node.special is SEVERAL:
+                grad, grads = None, self.collect(node)
+                owned, results = node.owned, self.vjp(node, grads)
+                if owned and any(r is g is not None for r in results for g in grads):
+                    owned = False
+            elif node.special or (grad := waiting.pop(node, None)) is None:
                 self.step(node)
                 continue
-            if active is not None:
-                results = node.vjp_toward(active, rules)(grad)
             else:
-                results = node.vjp_recorded(grad) if rules else node.vjp(grad)
+                if active is not None:
+                    results = node.vjp_toward(active, rules)(grad)
+                else:
+                    results = node.vjp_recorded(grad) if rules else node.vjp(grad)
+                owned = node.owned
+                if not owned and node.owned_if_taken and not rules:
+                    results, owned = taken_over(results, grad, node not in borrowed)
             if not keep:
                 node.release()
-            owned = node.owned
-            if not owned and node.owned_if_taken and not rules:
-                results, owned = taken_over(results, grad, node not in borrowed)
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue

@@ -311,13 +311,14 @@ def count_true(x, out):
 
 
 @loop
-def true_places(x, out):
-    """The places of a flat array's elements that are not zero."""
+def true_places(x, out, count):
+    """The places of a flat array's elements that are not zero, and how many there are."""
     at = 0
     for k in range(x.size):
         if x[k] != T(0):
             out[at] = k
             at += 1
+    count[0] = at
 
 
 @loop

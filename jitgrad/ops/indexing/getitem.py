@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import bool_
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
@@ -80,7 +81,12 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
             return fold.read(self, given)
         except IndexError:
             """The general path says which index it is."""
-    result, indices = apply_key(self, key)
+    if kind is Tensor and key._layout.dtype is bool_ and key._layout.ndim and not grad_state.levels:
+        result, indices = self, [key]
+        if key._layout.ndim > self._layout.ndim:
+            apply_key(self, key)  # for its error
+    else:
+        result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
             return wrapped.taken_at(wrapped._level, result, indices)

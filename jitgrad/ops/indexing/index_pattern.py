@@ -36,7 +36,7 @@ class Pattern:
     ``order``: all dims, the indexed ones side by side (None where they are so already); ``shape``: the sizes in that
     order, ``blocks``: the same as (outer, n, inner). ``result``: the shape of what is read, in which ``found`` stands
     in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy. ``plans``: of
-    reads and writes, kept where the pattern is; None in those of masks, whose shapes depend on the values.
+    reads and writes, kept where the pattern is; None in those of long masks, whose shapes depend on the values.
     """
 
     __slots__ = ("blocks", "dims", "found", "order", "plans", "result", "shape", "sizes", "together")
@@ -196,14 +196,13 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
         dim, mask = only[0]
         _check_mask_shape(x, dim, mask)
         places = true_places(mask)
-        return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
+        dims, found = tuple(range(dim, dim + mask._layout.ndim)), places._layout.shape
+        if mask._layout.numel > _FEW:
+            return places, Pattern(shape, dims, found)
+        return places, _kept_pattern(shape, dims, found)
     named = _by_dim(x, indices)
     found = named[0][1]._layout.shape if len(named) == 1 else _common_shape([i for _, i in named])
-    key = (shape, tuple([d for d, _ in named]), found)
-    pattern = _PATTERNS.get(key)
-    if pattern is None:
-        pattern = _PATTERNS[key] = Pattern(*key)
-        pattern.plans = {}
+    pattern = _kept_pattern(shape, tuple([d for d, _ in named]), found)
     if 0 in pattern.result and all(shape[d] for d in pattern.dims):  # PyTorch checks indices as it reads by them
         return wrap(np.zeros(math.prod(found), np.int64), row_major(_INDEX, (math.prod(found),))), pattern
     places = empty_like_layout(_INDEX, (math.prod(found),))
@@ -217,6 +216,18 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
     if len(named) == len(indices):
         _plan_fold(x._layout, named, pattern)
     return places, pattern
+
+
+_FEW = 256  # elements of a mask up to which patterns are kept, for each number of those that are true
+
+
+def _kept_pattern(shape: tuple[int, ...], dims: tuple[int, ...], found: tuple[int, ...]) -> Pattern:
+    key = (shape, dims, found)
+    pattern = _PATTERNS.get(key)
+    if pattern is None:
+        pattern = _PATTERNS[key] = Pattern(*key)
+        pattern.plans = {}
+    return pattern
 
 
 def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first: bool) -> None:

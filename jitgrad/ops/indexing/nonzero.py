@@ -12,8 +12,9 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import check_out, into_out, takes_out
+from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
 
@@ -25,27 +26,60 @@ def _empty_int64(*shape: int) -> Tensor:
     return wrap(empty_for(layout), layout)
 
 
+# Up to so many elements there is room for the place of every one, so that none has to be counted first.
+SHORT = 1 << 12
+
+
 def true_places(x: Tensor) -> Tensor:
     """The places, counted row by row, of the elements that are not zero: int64, without history."""
     if read_observers:  # how many there are decides the shape of the result
         announce_read("nonzero(), or a mask as an index,")
-    x = x.detach()
-    check_one_shape("nonzero", x)
-    flat = contiguous(x)._data.reshape(-1)
+    if x._level is not None:
+        x = x.detach()
+        check_one_shape("nonzero", x)
+    places = _places(x)
+    return wrap(places, intern(places.dtype, places.shape, None, "cpu"))
+
+
+@planned("x")
+def _places(x):
+    n = x.numel
+    if n > SHORT or not x.contiguous or x.device != "cpu":
+        return _places_of_many
+    run = prepared(kernels.true_places, x.numpy_dtype, (n,), (n,), (1,))
+
+    def places(x: Tensor) -> Any:
+        found, count = np.empty(n, np.int64), np.empty(1, np.int64)
+        run(x._data.reshape(n), found, count)
+        return found[: count.item(0)]
+
+    return places
+
+
+def _places_of_many(x: Tensor) -> Any:
+    flat = contiguous(wrap(x._data, x._layout))._data.reshape(-1)
     count = np.empty(1, np.int64)
     launch(kernels.count_true, flat, count)
-    places = _empty_int64(int(count[0]))
-    launch(kernels.true_places, flat, places._data)
+    places = np.empty(int(count[0]), np.int64)
+    launch(kernels.true_places, flat, places, count)
     return places
 
 
 def indices_of(x: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
     places = true_places(x)
-    columns = _empty_int64(x._layout.ndim, places._layout.numel)
-    if x._layout.ndim:
-        launch(kernels.unravel, places._data, columns._data, np.array(x._layout.shape, np.int64))
-    return columns.t().detach()
+    ndim, m = x._layout.ndim, places._layout.numel
+    if not ndim:
+        return _empty_int64(m, 0)
+    columns = np.empty((ndim, m), np.int64)
+    launch(kernels.unravel, places._data, columns, _shape_of(x))
+    return wrap(columns.T, intern(columns.dtype, (m, ndim), (1, m), "cpu"))
+
+
+@planned("x")
+def _shape_of(x):
+    shape = np.array(x.shape, np.int64)
+    return lambda x: shape
 
 
 @public

@@ -132,7 +132,7 @@ class ChosenAlongDim(AlongDim, abstract=True):
     The gradient of an element that was chosen goes back to its place; the others have none.
     """
 
-    multiple_results, results = True, ("values", "indices")
+    multiple_results, results, typed = True, ("values", "indices"), True
     samples = cases(lambda: (draw(3, 4), 1), lambda: (draw(3, 4), 0, True), lambda: (draw(4, 3).t(), 0))
 
     def grad_x(g, indices, x_layout, dim):

@@ -17,7 +17,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
+from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import Kernel, launch
@@ -33,20 +33,15 @@ __all__: list[str] = []
 
 
 def _along_last(
-    kernel: Kernel, x: Tensor, dim: int, width: int | None, option: int, drop: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices) of size ``width`` there.
+    kernel: Kernel, x: Layout, dim: int, width: int | None, option: int, results: Any, drop: bool = False
+) -> Any:
+    """The plan of a kernel of (rows, n) arrays along ``dim``: ``results`` of values and indices, of size ``width``.
 
     Row-major; ``width`` None is n, and then the dims are in the order in memory of those of ``x``, as PyTorch has it.
     ``option`` is the kernel's last argument. drop: without ``dim``, which has a ``width`` of 1. A tensor of no dims is
     one row of one element.
     """
-    return _of_rows(x, kernel, normalize_dim(dim, x._layout.ndim), width, option, drop)
-
-
-@planned("x", numbers=("option",))
-def _of_rows(x, kernel, d, width, option, drop):
-    order = list(range(x.ndim))
+    d, order = normalize_dim(dim, x.ndim), list(range(x.ndim))
     if order:
         order[d], order[-1] = order[-1], d
     sizes = [x.shape[k] for k in order]
@@ -57,23 +52,22 @@ def _of_rows(x, kernel, d, width, option, drop):
         kernel = kernels.sort_short
     in_order = order == sorted(order)
     moved = not in_order or (width is None and not preserved_layout(x).contiguous)
-    results = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
-    arrays = row_major("x", x, (rows, n)), Written(0, (rows, chosen)), Written(1, (rows, chosen)), Number("option")
-    if in_order and not moved and results[0].plain and results[0].numel:
-        shown = [intern(r.numpy_dtype, r.shape[:-1]) for r in results] if drop else results
-        return Launches([(kernel, *arrays)], shown, 2)
+    layouts = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
+    arrays = row_major("x", x, (rows, n)), Written(0, (rows, chosen)), Written(1, (rows, chosen)), option
+    if in_order and not moved and layouts[0].plain and layouts[0].numel:
+        shown = [intern(r.numpy_dtype, r.shape[:-1]) for r in layouts] if drop else layouts
+        return Launches([(kernel, *arrays)], shown, 2, results)
     strides = preserved_layout(x).strides if width is None else None
 
-    def run(x: Tensor, kernel: Kernel, d: int, width: int | None, option: int, drop: bool) -> tuple[Tensor, Tensor]:
-        found = [empty_for(r) for r in results]
-        if results[0].numel:
+    def run(x: Tensor) -> Any:
+        found = [empty_for(r) for r in layouts]
+        if layouts[0].numel:
             source = contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
-            launch(chosen_kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
-        values, index = map(wrap, found, results)
+            launch(kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
+        values, index = map(wrap, found, layouts)
         values, index = (_moved(values, order, strides), _moved(index, order, strides)) if moved else (values, index)
-        return (unrecorded(values.squeeze(d)), unrecorded(index.squeeze(d))) if drop else (values, index)
+        return results(unrecorded(values.squeeze(d)), unrecorded(index.squeeze(d))) if drop else results(values, index)
 
-    chosen_kernel = kernel
     return run
 
 
@@ -93,10 +87,10 @@ class Sort(ChosenAlongDim):
     name = "_sort"
     reference = sorted_along
 
-    def forward(x, dim=-1, descending=False):
-        if x._layout.dtype.is_complex:
+    def plan(x_layout, dim=-1, descending=False):
+        if x_layout.dtype.is_complex:
             raise RuntimeError(" Sort does not support complex dtypes on CPU")
-        return return_types.sort(*_along_last(kernels.sort, x, dim, None, as_flag(descending)))
+        return _along_last(kernels.sort, x_layout, dim, None, as_flag(descending), return_types.sort)
 
 
 class StableSort(Sort):
@@ -128,12 +122,15 @@ def msort(input: Tensor) -> Tensor:
     return Sort.apply(input, 0, False).values
 
 
-def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]:
+def _chosen(x: Layout, dim: int, k: int, largest: bool) -> Any:
     if k <= kernels.INSERTED:  # for more the row is sorted
-        return _along_last(kernels.select, x, dim, k, largest)
-    values, index = _along_last(kernels.sort, x, dim, None, largest)
-    values, index = (unrecorded(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
-    return values, index
+        return _along_last(kernels.select, x, dim, k, largest, return_types.topk)
+
+    def run(x: Tensor) -> Any:
+        return return_types.topk(*[unrecorded(contiguous(t.narrow(dim, 0, k))) for t in
+                                   Sort.forward(unrecorded(x), dim, largest)])  # fmt: skip
+
+    return run
 
 
 def _first_sorted(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
@@ -150,22 +147,22 @@ class Topk(ChosenAlongDim, public=True):
     samples = cases(lambda: (draw(3, 6), 2), lambda: (draw(3, 9), 2, 1, False), lambda: (draw(4, 3).t(), 1, 0))
     reference = _first_sorted
 
-    def forward(x, k, dim=-1, largest=True, sorted=True):
-        if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
+    def plan(x_layout, k, dim=-1, largest=True, sorted=True):
+        if x_layout.dtype.is_complex or x_layout.numpy_dtype == np.bool_:
             # The blank in front is PyTorch's.
-            kind = "complex" if x._layout.dtype.is_complex else "bool"
+            kind = "complex" if x_layout.dtype.is_complex else "bool"
             raise RuntimeError(f"{' ' * (kind == 'complex')}topk does not support {kind} dtypes on CPU")
-        n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
+        n, k = x_layout.shape[normalize_dim(dim, x_layout.ndim)] if x_layout.ndim else 1, as_int(k)
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
         as_flag(sorted)
-        k = k if x._layout.ndim else 1  # a tensor without dims has one element to choose, whatever k
-        return return_types.topk(*_chosen(x, dim, k, as_flag(largest)))
+        k = k if x_layout.ndim else 1  # a tensor without dims has one element to choose, whatever k
+        return _chosen(x_layout, dim, k, as_flag(largest))
 
 
-def _one_along(kernel: Kernel, x: Tensor, dim: int, keepdim: bool, option: int) -> tuple[Tensor, Tensor]:
-    """Value and index of the one element along ``dim`` that a kernel chooses."""
-    return _along_last(kernel, x, dim, 1, option, drop=not as_flag(keepdim) and x._layout.ndim > 0)
+def _one_along(kernel: Kernel, x: Layout, dim: int, keepdim: bool, option: int, results: Any) -> Any:
+    """The plan of value and index of the one element along ``dim`` that a kernel chooses."""
+    return _along_last(kernel, x, dim, 1, option, results, drop=not as_flag(keepdim) and x.ndim > 0)
 
 
 def _ranked(rank: Callable[[Any, int], Any]) -> Callable[..., Any]:
@@ -187,12 +184,13 @@ class Kthvalue(OneChosenAlongDim, public=True):
     samples = cases(lambda: (draw(3, 4), 2), lambda: (draw(3, 4), 3, 0, True))
     reference = lambda x, k, dim=-1, keepdim=False: _ranked(lambda *_: k - 1)(x, dim, keepdim)
 
-    def forward(x, k, dim=-1, keepdim=False):
-        _check_median("kthvalue_cpu", x._layout)
-        n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
+    def plan(x_layout, k, dim=-1, keepdim=False):
+        _check_median("kthvalue_cpu", x_layout)
+        ndim = x_layout.ndim
+        n, k = x_layout.shape[normalize_dim(dim, ndim)] if ndim else 1, as_int(k)
         if not 1 <= k <= n:
-            raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
-        return return_types.kthvalue(*_one_along(kernels.kth, x, dim, keepdim, k - 1))
+            raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim % max(ndim, 1)}")
+        return _one_along(kernels.kth, x_layout, dim, keepdim, k - 1, return_types.kthvalue)
 
 
 def _commonest(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
@@ -213,13 +211,13 @@ class Mode(OneChosenAlongDim):
     name = "_mode"
     reference = _commonest
 
-    def forward(x, dim=-1, keepdim=False):
-        if x._layout.dtype.is_complex:
-            raise not_implemented_for("mode_cpu", x._layout.dtype)
-        d, shape = normalize_dim(dim, x._layout.ndim), x._layout.shape
+    def plan(x_layout, dim=-1, keepdim=False):
+        if x_layout.dtype.is_complex:
+            raise not_implemented_for("mode_cpu", x_layout.dtype)
+        d, shape = normalize_dim(dim, x_layout.ndim), x_layout.shape
         if shape and not shape[d]:
             raise IndexError(f"mode(): Expected reduction dim {d} to have non-zero size.")
-        return return_types.mode(*_one_along(kernels.mode, x, dim, keepdim, 0))
+        return _one_along(kernels.mode, x_layout, dim, keepdim, 0, return_types.mode)
 
 
 @public
@@ -238,16 +236,16 @@ def _check_median(name: str, x: Layout) -> None:
         raise not_implemented_for(name, x.dtype)
 
 
-def _median(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the lower of the two middle elements along ``dim``.
+def _median(x: Layout, dim: int, keepdim: bool, skip_nan: bool, results: Any) -> Any:
+    """The plan of values and indices of the lower of the two middle elements along ``dim``.
 
     With ``skip_nan`` of those that are not NaN; otherwise the first NaN is taken where there is one.
     """
-    _check_median("median_out", x._layout)
-    d = normalize_dim(dim, x._layout.ndim)
-    if x._layout.ndim and not x._layout.shape[d]:
+    _check_median("median_out", x)
+    d = normalize_dim(dim, x.ndim)
+    if x.ndim and not x.shape[d]:
         raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
-    return _one_along(kernels.median, x, dim, keepdim, skip_nan)
+    return _one_along(kernels.median, x, dim, keepdim, skip_nan, results)
 
 
 class MedianDim(OneChosenAlongDim):
@@ -256,8 +254,8 @@ class MedianDim(OneChosenAlongDim):
     grad_name = "MedianBackward1"
     reference = _ranked(lambda values, axis: (values.shape[axis] - 1) // 2)
 
-    def forward(x, dim, keepdim=False):
-        return return_types.median(*_median(unrecorded(x), dim, keepdim, False))
+    def plan(x_layout, dim, keepdim=False):
+        return _median(x_layout, dim, keepdim, False, return_types.median)
 
 
 class NanMedianDim(OneChosenAlongDim):
@@ -266,8 +264,8 @@ class NanMedianDim(OneChosenAlongDim):
     name, grad_name = "nanmedian_dim", "NanmedianBackward1"
     reference = _ranked(lambda values, axis: ((~np.isnan(values)).sum(axis, keepdims=True) - 1).clip(0) // 2)
 
-    def forward(x, dim, keepdim=False):
-        return return_types.nanmedian(*_median(unrecorded(x), dim, keepdim, True))
+    def plan(x_layout, dim, keepdim=False):
+        return _median(x_layout, dim, keepdim, True, return_types.nanmedian)
 
 
 def _median_of_nothing(op: str, x: Tensor) -> Tensor:
@@ -293,7 +291,7 @@ class Median(ExtremumOfAll, along=MedianDim):
         if not x._layout.numel:
             return _median_of_nothing("median", x)
         _check_median("median_cpu", x._layout)
-        return _median(unrecorded(x).reshape(-1), 0, False, False)[0]
+        return MedianDim.forward(unrecorded(x).reshape(-1), 0, False)[0]
 
 
 class NanMedian(ExtremumOfAll, along=NanMedianDim):
@@ -304,7 +302,7 @@ class NanMedian(ExtremumOfAll, along=NanMedianDim):
     def forward(x):
         if not x._layout.numel:
             return _median_of_nothing("nanmedian", x)
-        return _median(unrecorded(x).reshape(-1), 0, False, True)[0]
+        return NanMedianDim.forward(unrecorded(x).reshape(-1), 0, False)[0]
 
 
 @public
