@@ -208,17 +208,18 @@ class Loop(Kernel):
         return self.variants[dtype]
 
     def ready(
-        self, dtype: np.dtype[Any], shapes: Sequence[tuple[int, ...] | None]
+        self, dtype: np.dtype[Any], shapes: Sequence[Any]
     ) -> tuple[Callable[..., None], tuple[int, ...]]:
         """What ``call`` would run for a dtype and arguments of these shapes (None: a number), and its last arguments.
 
-        ``call`` itself, if they are so large that the number of threads decides.
+        ``call`` itself, if they are so large that the number of threads decides. An array that is always the same may
+        stand in the place of its shape.
         """
         if self.pieces is None:
             leading = shapes[self.dtype_from]
             many = self.split and (leading is None or math.prod(leading) >= self.grain)
             return (self.call if many else self.variant(dtype)), ()
-        count, elements = self.pieces(*[None if s is None else np.broadcast_to(0, s) for s in shapes])
+        count, elements = self.pieces(*[np.broadcast_to(0, s) if isinstance(s, tuple) else s for s in shapes])
         if count > 1 and elements >= self.grain:
             return self.call, ()
         return self.variant(dtype), (0, count)

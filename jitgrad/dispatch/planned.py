@@ -243,15 +243,19 @@ def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layou
         layout = layouts[leading.number]
     known = [a for a in (*arguments.values(), *layouts) if isinstance(a, Layout)]
     shapes = [_shape(a, arguments, layouts) for a in given]
-    if layout is None or any(x.device != "cpu" for x in known) or (kernel.pieces is not None and () in shapes):
+    unknown = kernel.pieces is not None and any(s == () for s in shapes if isinstance(s, tuple))
+    if layout is None or any(x.device != "cpu" for x in known) or unknown:
         return kernel.call, ()
     return kernel.ready(layout.numpy_dtype, shapes)
 
 
-def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) -> tuple[int, ...] | None:
-    """The shape of one of a kernel's arguments, None for a number; () where it is not known: no kernel takes such."""
+def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) -> Any:
+    """The shape of one of a kernel's arguments, None for a number; () where it is not known: no kernel takes such.
+
+    Of an array that is part of the plan, the array.
+    """
     if not isinstance(argument, (Read, Written)):
-        return getattr(argument, "shape", None)
+        return argument if isinstance(argument, np.ndarray) else None
     layout = arguments[argument.name] if isinstance(argument, Read) else layouts[argument.number]
     if isinstance(argument.view, tuple):
         return array_shape(argument.view, layout.numpy_dtype.itemsize)

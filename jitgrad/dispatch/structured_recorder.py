@@ -15,7 +15,16 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import SEVERAL, Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers, node_of
+from jitgrad.core.node import (
+    SEVERAL,
+    Node,
+    announce_node,
+    edge_of,
+    edge_to,
+    next_sequence_number,
+    node_observers,
+    node_of,
+)
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap

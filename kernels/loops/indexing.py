@@ -32,6 +32,7 @@ __all__ = [
     "scatter_add",
     "scatter_fill",
     "scatter_multiply",
+    "take_folded",
     "take_rows",
     "true_places",
     "unravel",
@@ -295,6 +296,17 @@ def fold_index(index, out, found, n, stride, first):
             break
         place = (value + n if value < 0 else value) * stride
         out[k] = place if first else out[k] + place
+
+
+@loop
+def take_folded(x, index, out):
+    """out[k] = x[index[k]] of a flat array, -n <= index[k] < n counting from either end; IndexError for others."""
+    n = x.size
+    for k in range(index.size):
+        place = index[k]
+        if not -n <= place < n:
+            raise IndexError("an index is out of bounds")
+        out[k] = x[np.uint64(place + n if place < 0 else place)]
 
 
 # -- masks --------------------------------------------------------------------------------------------

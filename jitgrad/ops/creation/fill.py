@@ -17,17 +17,18 @@ from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.planned import Launches, Written, row_major
+from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import fill as kernels
+from jitgrad.kernels.loops import indexing
 from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, warn_of_lost_imaginary
 from jitgrad.ops.shape.expand import summed_to
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
-__all__ = ["CopyFrom", "Fill", "FillWith", "Overwriting", "Tril", "Triu"]
+__all__ = ["CopyFrom", "Fill", "FillWith", "Overwriting", "Tril", "Triu", "read_diagonal"]
 
 
 class Overwriting(InplaceOp, abstract=True):
@@ -255,15 +256,19 @@ class DiagEmbed(Structured, public=True):
     reference = _diag_embed_reference
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1), lambda: (draw(2, 3), 1, 2, 0))
 
-    def forward(x, offset=0, dim1=-2, dim2=-1):
-        shape = x._layout.shape
+    def plan(x_layout, offset=0, dim1=-2, dim2=-1):
+        shape, offset = x_layout.shape, as_int(offset)
         a, b = (normalize_dim(d, len(shape) + 1) for d in (dim1, dim2))
         if a == b:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-        rest, size = iter(shape[:-1]), shape[-1] + abs(offset)
+        rest, n, size = iter(shape[:-1]), shape[-1], shape[-1] + abs(offset)
         full = tuple([size if d in (a, b) else next(rest) for d in range(len(shape) + 1)])
-        layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
-        return Embedded.forward(x, layout, Diagonal, (offset, a, b))
+        layout = intern(x_layout.numpy_dtype, full, None, x_layout.device)
+        if (a, b) != (len(shape) - 1, len(shape)) or not x_layout.numel:
+            return lambda x: Embedded.forward(x, layout, Diagonal, (offset, a, b))
+        outer, first = prod(shape[:-1]), offset if offset > 0 else -offset * size
+        blocks = row_major("x", x_layout, (outer, n, 1)), Written(0, (outer, size * size))
+        return Launches([(indexing.embed, *blocks, first, size + 1, 1)], [layout])
 
     def grad_x(g, offset, dim1, dim2):
         return Diagonal.apply(g, offset, dim1, dim2)
@@ -278,11 +283,25 @@ class DiagonalCopy(Structured):
     reference = np.diagonal
     samples = cases(lambda: (draw(3, 4), 1))
 
-    def forward(x, offset):
-        return Contiguous.forward(Diagonal.forward(x, offset, 0, 1))
+    def plan(x_layout, offset):
+        read = read_diagonal(x_layout, offset, 0)
+        if read is None:
+            return lambda x: Contiguous.forward(Diagonal.forward(x, offset, 0, 1))
+        return Launches([read], [intern(x_layout.numpy_dtype, read[2].view)])
 
     def grad_x(g, x_layout, offset):
         return Embedded.apply(g, x_layout, Diagonal, (offset, 0, 1))
+
+
+def read_diagonal(x: Layout, offset: int, number: int) -> Any:
+    """The launch that reads a diagonal of row-major matrices ``x`` into new array ``number``; None where it can't."""
+    rows, columns = x.shape
+    down, along = max(-offset, 0), max(offset, 0)
+    n = min(rows - down, columns - along)
+    if n < 1 or not x.contiguous or x.device != "cpu":
+        return None
+    steps = np.array([n], np.int64), np.array([columns + 1], np.int64), down * columns + along
+    return indexing.read_strided, Read("x", (x.numel,)), Written(number, (n,)), *steps
 
 
 @public

@@ -14,7 +14,7 @@ from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import over_dims
-from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.copying import copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_inplace_target
@@ -122,16 +122,31 @@ def write_elements(kernel: Loop, x: Tensor, dim: int, index: Tensor, source: Any
 
 def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., None]:
     d, check = _checking("scatter", x, dim, index, source)
-    if source is None or not (_fitting(x, d, index, source) and x.contiguous and source.contiguous):
+    if not (_fitting(x, d, index, source) and x.contiguous and (source is None or source.contiguous)):
         return lambda x, index, source: _scatter_into(kernel, x, d, check(index), source)
     blocks = blocks_around(x.shape, d)
     shape = blocks[0], index.shape[d], blocks[2]
+    if source is None:
+        fill = prepared(kernel, x.numpy_dtype, shape, blocks, None)
+        return lambda x, index, value: fill(check(index)._data.reshape(shape), x._data.reshape(blocks), value)
     run = prepared(kernel, x.numpy_dtype, shape, shape, blocks)
 
     def write(x: Tensor, index: Tensor, source: Tensor) -> None:
         run(source._data.reshape(shape), check(index)._data.reshape(shape), x._data.reshape(blocks))
 
     return write
+
+
+def _into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:
+    """The plan of a write into a row-major copy of ``x``; a number is the last argument."""
+    write, copy = _plan_write(kernel, x, dim, index, source), copying(x, row_major(x, x.shape))
+
+    def written(x: Tensor, index: Tensor, source: Any) -> Tensor:
+        out = copy(x)
+        write(out, index, source)
+        return out
+
+    return written
 
 
 def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
@@ -278,6 +293,9 @@ class ScatterAdd(SourceOp, public=True):
     def write(x, dim, index, src):
         write_elements(kernels.scatter_add, x, dim, index, src)
 
+    def plan(x_layout, dim, index_layout, src_layout):
+        return _into_copy(kernels.scatter_add, x_layout, dim, index_layout, src_layout)
+
     def grad_x(g):
         return g
 
@@ -292,16 +310,23 @@ class ScatterSource(SourceOp):
     def write(x, dim, index, src):
         write_elements(kernels.scatter, x, dim, index, src)
 
+    def plan(x_layout, dim, index_layout, src_layout):
+        return _into_copy(kernels.scatter, x_layout, dim, index_layout, src_layout)
+
 
 class ScatterValue(ElementsOp):
     """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
 
-    grad_name = "ScatterBackward1"
+    grad_name, values = "ScatterBackward1", ("value",)
     samples = cases(lambda: (draw(3, 2), 0, draw_ints(2, 2, below=3), 1.5))
     reference = lambda x, dim, index, value: written(x, value, _gathered, dim, index)
 
     def write(x, dim, index, value):
         write_elements(kernels.scatter_fill, x, dim, index, convert_number(value, x._layout.dtype))
+
+    def plan(x_layout, dim, index_layout):
+        fill, dtype = _into_copy(kernels.scatter_fill, x_layout, dim, index_layout, None), x_layout.dtype
+        return lambda x, index, value: fill(x, index, convert_number(value, dtype))
 
 
 def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:

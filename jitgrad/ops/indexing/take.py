@@ -16,13 +16,22 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import check, launch
+from jitgrad.kernels.launch import SPLIT_SIZE, check, check_observers, launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.gather import Gather
-from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, places_for_samples, row_major, written
+from jitgrad.ops.indexing.places import (
+    empty_like_layout,
+    in_blocks,
+    int64_of,
+    places_for_samples,
+    row_major,
+    written,
+)
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import zeros_of
@@ -89,14 +98,34 @@ class Take(Structured, public=True):
     samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
     reference = np.take
 
-    def forward(x, index):
-        places, n = _flat_index("take", x, index), x._layout.numel
-        out = empty_like_layout(x._layout, index._layout.shape)
-        launch(kernels.take_rows, in_blocks(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
-        return out
+    def plan(x_layout, index_layout):
+        m, plain = index_layout.numel, index_layout is int64_of(index_layout) and x_layout.device == "cpu"
+        if not plain or not x_layout.numel or not 0 < m < SPLIT_SIZE:
+            return _taken
+        arrays = as_blocks("x", x_layout, (x_layout.numel,)), Read("index", (m,)), Written(0, (m,))
+        launches = Launches([(kernels.take_folded, *arrays)], [row_major(x_layout, index_layout.shape)])
+        read = compiled(launches, {"x": x_layout, "index": index_layout})
+
+        def run(x: Tensor, index: Tensor) -> Tensor:
+            if check_observers:  # who repeats the launches wants to repeat the check
+                return _taken(x, index)
+            try:
+                return read(x, index)
+            except IndexError:  # of the kernel, which does not say which index it is
+                return _taken(x, index)
+
+        return run
 
     def grad_x(g, x_layout, index):
         return Put.apply(zeros_of(x_layout), index, g, True)
+
+
+def _taken(x: Tensor, index: Tensor) -> Tensor:
+    """``take`` by an index that is checked first."""
+    places, n = _flat_index("take", x, index), x._layout.numel
+    out = empty_like_layout(x._layout, index._layout.shape)
+    launch(kernels.take_rows, in_blocks(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
+    return out
 
 
 def _check_source(x: Tensor, index: Tensor, source: Tensor) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
@@ -20,6 +21,8 @@ from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops.cross import cross as cross_loop
+from jitgrad.kernels.loops.reduction import sum_rows
+from jitgrad.ops.creation.fill import read_diagonal
 from jitgrad.ops.linalg.matrix_products import conj
 from jitgrad.ops.reduction.reduction_plan import plan_reduction
 from jitgrad.ops.reduction.sums import sum_values
@@ -37,15 +40,27 @@ class Trace(Structured, public=True):
     samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4).t(),))
     reference = np.trace
 
-    def forward(x):
-        _check_matrix(x._layout.ndim)
-        if x._layout.dtype.category == 0:
-            raise not_implemented_for("trace", x.dtype)
-        diagonal = Diagonal.forward(x, 0, 0, 1)
-        return sum_values(diagonal, plan_reduction(diagonal._layout, 0), None)
+    def plan(x_layout):
+        _check_matrix(x_layout.ndim)
+        dtype = x_layout.dtype
+        if dtype.category == 0:
+            raise not_implemented_for("trace", dtype)
+        read = read_diagonal(x_layout, 0, 1)
+        if read is None:
+            return _trace
+        diagonal = intern(x_layout.numpy_dtype, read[2].view)
+        total = intern(x_layout.numpy_dtype if dtype.category >= 2 else int64.numpy, ())
+        summing = sum_rows, Written(1, (1, diagonal.numel)), Written(0, (1,))
+        return Launches([read, summing], [total, diagonal])
 
     def grad_x(g, x_layout):
         return Embedded.apply(Expand.apply(g, (min(x_layout.shape),)), x_layout, Diagonal, (0, 0, 1))
+
+
+def _trace(x: Tensor) -> Tensor:
+    """The trace of a matrix of any strides, on any device."""
+    diagonal = Diagonal.forward(x, 0, 0, 1)
+    return sum_values(diagonal, plan_reduction(diagonal._layout, 0), None)
 
 
 def _check_matrix(ndim: int) -> None:
