@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import type_name
-from jitgrad.core.layout import intern, layout_of
+from jitgrad.core.layout import CAPACITY, intern, layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp
@@ -21,10 +22,10 @@ from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.shape.copy import Contiguous
-from jitgrad.ops.shape.expand import shapes_broadcast
+from jitgrad.ops.shape.expand import Expand, shapes_broadcast
 from jitgrad.ops.shape.join import Stack
 from jitgrad.ops.shape.split import unbind
-from jitgrad.ops.shape.view import UnsafeView
+from jitgrad.ops.shape.view import UnsafeView, reshaped
 
 __all__: list[str] = []
 
@@ -46,12 +47,19 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
         if t._layout.device != given[0]._layout.device:
             raise RuntimeError("meshgrid expects all tensors to have the same device")
-    vectors = [t.reshape(-1) for t in given]
+    vectors = [t if t._layout.ndim else t.reshape(-1) for t in given]
     if order == "xy" and len(vectors) > 1:
         return _exchanged(vectors)
-    n = len(vectors)
-    shape = shapes_broadcast(*[(1,) * k + (len(v),) + (1,) * (n - k - 1) for k, v in enumerate(vectors)])
-    return tuple([v.view((1,) * k + (-1,) + (1,) * (n - k - 1)).expand(shape) for k, v in enumerate(vectors)])
+    shape, along = _grid(tuple([v._layout.shape[0] for v in vectors]))
+    return tuple([Expand.apply(reshaped(v, s), shape) for v, s in zip(vectors, along, strict=True)])
+
+
+@functools.lru_cache(CAPACITY)
+def _grid(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The shape of a grid, and those that vectors of such sizes have along its dims."""
+    n = len(sizes)
+    along = [(1,) * k + (size,) + (1,) * (n - k - 1) for k, size in enumerate(sizes)]
+    return tuple(shapes_broadcast(*along)), along
 
 
 def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:

@@ -221,6 +221,19 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return Dot.apply(input.conj(), other)
 
 
+@functools.lru_cache(CAPACITY)
+def _neighbours(a: Layout, b: Layout, n: int) -> tuple[tuple[int, ...], ...] | None:
+    """The shapes of two matrices whose product sums over the last ``n`` dims of ``a`` and the first of ``b``.
+
+    And that of the result; None where sizes differ or there are no elements.
+    """
+    left, first, second, right = a.shape[:-n], a.shape[-n:], b.shape[:n], b.shape[n:]
+    if n > min(a.ndim, b.ndim) or first != second or not a.numel or not b.numel:
+        return None
+    size = math.prod(first)
+    return (a.numel // size, size), (size, b.numel // size), left + right
+
+
 @takes_out
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists.
@@ -235,6 +248,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
         first, second = as_ints("tensordot", first, "dims_self", 3), as_ints("tensordot", second, "dims_other", 4)
     elif is_int(dims):
         n = as_int(dims)
+        if n > 0 and (shapes := _neighbours(a._layout, b._layout, n)) is not None:
+            return Mm.apply(reshaped(a, shapes[0]), reshaped(b, shapes[1])).view(shapes[2])
         if n < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={n}")
         if n > min(a._layout.ndim, b._layout.ndim):

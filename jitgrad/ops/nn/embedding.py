@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from jitgrad.core.errors import type_title
 from jitgrad.core.layout import Layout, intern, layout_of
@@ -12,10 +12,14 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.loops.fill import fill
+from jitgrad.kernels.loops.indexing import scatter_fill
 from jitgrad.ops.creation.constants import filled_like
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, selecting, spread_rows
+from jitgrad.ops.indexing.places import checking, int64_of
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.sparse.rows import rows_at
@@ -101,15 +105,37 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError(
                 "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
             )
-    elif tensor.numel():
-        num_classes = _classes(tensor, num_classes)
-    elif num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    out = (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
-    if tensor.numel() and not is_batch(tensor):
+    elif tensor._layout.numel:
+        if type(num_classes) is not int or num_classes < 1:
+            num_classes = _classes(tensor, num_classes)
+        try:
+            out = _ones_at(tensor, num_classes)
+        except RuntimeError:
+            _classes(tensor, num_classes)  # which looks for negative numbers first, as PyTorch does
+            raise
         for _ in range(2):  # PyTorch fills a tensor with zeros and writes the ones
             count_write(out)
-    return out
+        return out
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
+
+
+@planned("tensor")
+def _ones_at(tensor, classes):
+    """Zeros of the shape of a tensor of numbers and ``classes``, with a 1 at each number."""
+    m, out = tensor.numel, intern(tensor.numpy_dtype, (*tensor.shape, classes), None, tensor.device)
+    places = int64_of(tensor)
+    arrays = Read("tensor", (m, 1, 1)), Written(0, (m, classes, 1))
+    clear = fill, Written(0, (out.numel,)), 0
+    write = compiled(Launches([clear, (scatter_fill, *arrays, 1)], [out]), {"tensor": places})
+    check = checking(tensor, classes, _refuse_class)
+    return lambda tensor, classes: write(check(tensor))
+
+
+def _refuse_class(value: int) -> NoReturn:
+    which = "non-negative" if value < 0 else "smaller than num_classes"
+    raise RuntimeError(f"Class values must be {which}.")
 
 
 def _classes(tensor: Tensor, given: int) -> int:

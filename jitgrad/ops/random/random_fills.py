@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from jitgrad.core.dtypes import dtype, float64
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.settings import finfo
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -81,8 +81,11 @@ def _fills(*parameters: Any) -> Any:
 class RandomFill(Overwriting, abstract=True):
     """An op that overwrites a tensor with random numbers.
 
-    A subclass gives ``write(x, *parameters, generator)``. ``samples = _fills(*parameters)``.
+    A subclass gives ``write(x, *parameters, generator)``. ``samples = _fills(*parameters)``. ``chosen_kernel``, if it has
+    one, is what draws real numbers of 32 or 64 bits for a layout.
     """
+
+    chosen_kernel: ClassVar[Callable[[Layout], Any]]
 
     batch = draw_rule
 
@@ -93,14 +96,16 @@ class Uniform(RandomFill):
     name, grad_name = "uniform_fill", "UniformBackward0"
     samples = _fills(-1.0, 2.0)
 
+    def chosen_kernel(x: Layout) -> Any:
+        return kernels.uniform64 if x.dtype is float64 else kernels.uniform32
+
     def write(x, low, high, generator):
         dtype = x._layout.dtype
         if not 0 == low < high == 1 or dtype.category < 2:
             _check_uniform(dtype, low, high)
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if dtype.is_complex else x
-        kernel = kernels.uniform64 if real._layout.dtype is float64 else kernels.uniform32
-        fill_by(kernel, real, generator, float(low), float(high))
+        fill_by(Uniform.chosen_kernel(real._layout), real, generator, float(low), float(high))
         if dtype.is_half:  # float32 was rounded: where that gave the end, which is excluded, is the start
             drawn = wrap(x._data, x._layout)
             copy_into(x._data, x._layout, table.where(table.ge(drawn, high), low, drawn))
@@ -128,6 +133,12 @@ class Normal(RandomFill):
     name, grad_name = "normal_fill", "NormalBackward0"
     samples = _fills(0.5, 2.0)
 
+    def chosen_kernel(x: Layout) -> Any:
+        # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
+        if x.numel < 16 or not x.contiguous:
+            return kernels.normal_few
+        return kernels.normal64 if x.dtype is float64 else kernels.normal32
+
     def write(x, mean, std, generator):
         dtype = x._layout.dtype
         if std < 0:
@@ -138,7 +149,7 @@ class Normal(RandomFill):
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
             # The mean is that of both parts, as in PyTorch.
-            fill_by(_normal_kernel(parts), parts, generator, float(mean), float(std) / math.sqrt(2))
+            fill_by(Normal.chosen_kernel(parts._layout), parts, generator, float(mean), float(std) / math.sqrt(2))
             return
         rest = x._layout.numel % 16
         if dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
@@ -148,14 +159,7 @@ class Normal(RandomFill):
                 for part in (memory[: memory.size - rest], memory[-16:]):
                     launch(kernels.normal32, part, generator.state, float(mean), float(std))
             return
-        fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
-
-
-def _normal_kernel(x: Tensor) -> Any:
-    # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
-    if x._layout.numel < 16 or not x._layout.contiguous:
-        return kernels.normal_few
-    return kernels.normal64 if x._layout.dtype is float64 else kernels.normal32
+        fill_by(Normal.chosen_kernel(x._layout), x, generator, float(mean), float(std))
 
 
 class DropoutMask(RandomFill):

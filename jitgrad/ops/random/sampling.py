@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.device import resolve
 from jitgrad.core.errors import invalid_combination, must_be, not_implemented_for, overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
-from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.storage import UNWRITTEN, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import (
     all_samples,
@@ -28,7 +30,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, check_dims, float_argument, int_argument, is_real, size_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
 from jitgrad.ops.random.random_fills import (
@@ -47,7 +49,7 @@ from jitgrad.ops.random.random_fills import (
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import zeros_of
-from jitgrad.random import default_generator
+from jitgrad.random import Generator, default_generator
 
 __all__ = ["multinomial", "normal", "randint", "randperm"]
 
@@ -84,8 +86,12 @@ def _sized(
         check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         source = generator_for(name, generator)
-        made = _made(fill.inplace(batch_for_draw(new(chosen, shape, device)), *parameters, source))
-        return finished(name, made, requires_grad, out)
+        if grad_state.levels:
+            made = _made(fill.inplace(batch_for_draw(new(chosen, shape, device)), *parameters, source))
+        else:
+            layout = intern(chosen.numpy, shape, None, resolve(device))
+            made = (plans.get(layout) or _plan_drawing(fill, parameters, layout, plans))(source)
+        return finished(name, made, requires_grad, out) if requires_grad or out is not None else made
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
@@ -93,11 +99,37 @@ def _sized(
         source = generator_for(f"{name}_like", generator)
         return finished(name, _made(fill.inplace(made, *parameters, source)), requires_grad)
 
+    plans: dict[Layout, Callable[[Generator], Tensor]] = cache()
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
         public(function, method_too=False)
     return create, like
+
+
+def _plan_drawing(
+    fill: type[RandomFill], parameters: tuple[float, ...], layout: Layout, plans: dict[Layout, Any]
+) -> Callable[[Generator], Tensor]:  # fmt: skip
+    """The function of a generator that makes tensors of ``layout``: of few elements by the kernel alone."""
+    dtype, n, shape = layout.dtype, layout.numel, layout.shape
+    kernel = fill.chosen_kernel(layout) if dtype.is_floating_point and not dtype.is_half else None
+    if kernel is None or not layout.plain or not 0 < n < SPLIT_SIZE:
+
+        def drawn(source: Generator) -> Tensor:
+            made = wrap(empty_for(layout), layout)
+            fill.write(made, *parameters, source)  # nobody has it yet: there is nothing to check or to count
+            return made
+    else:
+        run = prepared(kernel, layout.numpy_dtype, (n,), (0,), None, None)
+
+        def drawn(source: Generator) -> Tensor:
+            data = np.empty(shape, layout.numpy_dtype)
+            with source.lock:
+                run(data.reshape(n), source.state, *parameters)
+            return wrap(data, layout)
+
+    plans[layout] = drawn
+    return drawn
 
 
 rand, rand_like = _sized("rand", Uniform, (0.0, 1.0), "A tensor of values uniform in [0, 1).")
