@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ from jitgrad.dispatch.copying import copy_into, copy_to_layout, copying
 from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.launch import unchecked
 
-__all__ = ["among", "computed_widely", "mixed", "narrowed", "planned_widely", "widened", "widening"]
+__all__ = [
+    "MOVING_BACK", "among", "computed_widely", "mixed", "narrowed", "narrowed_now", "planned_widely", "widened",
+    "widened_now", "widening",
+]  # fmt: skip
 
 
 def among(values: Iterable[Any]) -> bool:
@@ -101,17 +105,83 @@ def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
+_wideners: dict[Layout, Callable[[Any], Any] | None] = cache()  # what makes float32 of a layout, without gaps
+_narrowers: dict[dtypes.dtype, Callable[[Any], Any]] = {}  # {dtype of 16 bits: what rounds results to it}
+
+
+def _widener(layout: Layout) -> Callable[[Any], Any] | None:
+    """What makes float32 of tensors of a layout; None for those that are left alone."""
+    if layout not in _wideners:
+        half = layout.dtype.is_half
+        convert = copying(layout, as_float32(layout)) if is_dense(layout) else lambda x: _copied(x, as_float32(layout))
+        _wideners[layout] = convert if half else None
+    return _wideners[layout]
+
+
+def _narrower(dtype: dtypes.dtype) -> Callable[[Any], Any]:
+    """What rounds results to a dtype of 16 bits."""
+    return _narrowers.get(dtype) or _narrowers.setdefault(dtype, _narrowing(dtype))
+
+
+def widened_now(value: Any) -> Any:
+    """``widened``, outside the graph; as there a tensor with gaps becomes one without."""
+    if type(value) is not Tensor or not (value._layout.contiguous or is_dense(value._layout)):
+        return widened(value)
+    convert = _widener(value._layout)
+    return value if convert is None else convert(value)
+
+
+def narrowed_now(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    """``narrowed``, outside the graph."""
+    return tuple([g if d is None or not d.is_half else _narrower(d)(g)
+                  if type(g) is Tensor and (g._layout.contiguous or is_dense(g._layout)) else _as(g, d)
+                  for g, d in zip(grads, wanted, strict=True)])  # fmt: skip
+
+
 def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
 
+    takes_value = "value" in op.parameters
+
     def compute(*given: Any) -> Any:
-        args = _with_value(op, given)
-        found = result_dtype(args)
-        out = call(*[widened(a, False) for a in args])
-        out = out if found is None or not found.is_half else _as(out, found, False)
-        return _without_values(out, meta) if (meta := _meta_device(args)) is not None else out
+        args = _with_value(op, given) if takes_value else given
+        key = tuple(map(_shown, args))
+        dtype, meta, convert = _ways.get(key) or _way(key, args)
+        out = call(*[a if c is None else c(a) for a, c in zip(args, convert, strict=True)])
+        out = out if dtype is None or not dtype.is_half else _narrower(dtype)(out)
+        return out if meta is None else _without_values(out, meta)
 
     return compute
+
+
+def _shown(value: Any) -> Any:
+    """What the way of an argument depends on."""
+    kind = value.__class__
+    if kind is Tensor:
+        return value._layout
+    return value if kind is dtypes.dtype or (kind is tuple and all([type(v) is int for v in value])) else kind
+
+
+# {what is shown of arguments: (dtype of floating results, device without values, what makes float32 of each)}
+_ways: dict[tuple[Any, ...], tuple[dtypes.dtype | None, Any, list[Any]]] = cache()
+
+
+def _way(key: tuple[Any, ...], args: Sequence[Any]) -> tuple[dtypes.dtype | None, Any, list[Any]]:
+    """The way of such arguments, kept unless there are lists, whose tensors the key does not show."""
+    made = result_dtype(args), _meta_device(args), [*map(_widens, args)]
+    if list not in key and tuple not in key:
+        _ways[key] = made
+    return made
+
+
+_WIDENED = Tensor, dtypes.dtype, Layout, list, tuple
+
+
+def _widens(value: Any) -> Callable[[Any], Any] | None:
+    """What makes float32 of an argument; None where it is left alone."""
+    if type(value) is Tensor:
+        return _widener(value._layout)
+    return partial(widened, recorded=False) if isinstance(value, _WIDENED) else None
 
 
 def _with_value(op: Any, args: Sequence[Any]) -> Sequence[Any]:
@@ -122,13 +192,17 @@ def _with_value(op: Any, args: Sequence[Any]) -> Sequence[Any]:
     x = args[0] if args else None
     if "value" not in op.parameters or not isinstance(x, Tensor) or not x._layout.dtype.is_half:
         return args
-    place, dtype = op.parameters.index("value"), x._layout.dtype
-    value = args[place]
+    place = op.parameters.index("value")
+    return *args[:place], _held(x._layout.dtype, args[place]), *args[place + 1 :]
+
+
+def _held(dtype: dtypes.dtype, value: Any) -> Any:
+    """``value`` as a dtype of 16 bits holds it; RuntimeError for a number that it doesn't hold."""
     if isinstance(value, Tensor) and value._layout.dtype.is_floating_point:
-        return *args[:place], value.detach().to(dtype), *args[place + 1 :]
+        return value.detach().to(dtype)
     if type(value) in (int, float) and math.isfinite(value) and abs(value) > float(dtype.limits.max):
         raise overflow(dtype)
-    return args
+    return value
 
 
 def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,7 +220,9 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     moves = half and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
     inner = plan(op, [_stand_in(a, moves) for a in args])
     convert = [_converter(args[k], moves) for k in places]
-    finish = _from_bits(found) if moves else _narrowing(found) if half else None
+    if "value" in op.values and half:  # another one in each call
+        convert[places.index(op.parameters.index("value"))] = partial(_held, found)
+    finish = _from_bits(found) if moves else _narrower(found) if half else None
 
     def compute(*given: Any) -> Any:
         out = inner(*[g if c is None else c(g) for c, g in zip(convert, given, strict=True)])
@@ -262,6 +338,10 @@ _MOVES = (
     "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu"
 )
 _MOVING = frozenset(_MOVES.split())
+# Those whose gradients are moves, too: nothing is added up in them.
+MOVING_BACK = frozenset(
+    "cat diag_embed diagonal_copy flip_dims roll_dims rot90 stack strided_copy sum_all sum_dim tril triu".split()
+)
 
 
 def _layout_as(layout: Layout, dtype: dtypes.dtype) -> Layout:

@@ -171,7 +171,8 @@ class GeneratedRecorder:
             "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
             "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
             "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
-            "wide": half_ops.widened, "narrow": half_ops.narrowed,
+            "wide": half_ops.widened, "narrow": half_ops.narrowed, "wide_now": half_ops.widened_now,
+            "narrow_now": half_ops.narrowed_now,
             "joint": op.joint_kernel[0] if op.joint_kernel else None,
         }  # fmt: skip
         for name in text.wants:
@@ -190,6 +191,7 @@ def recorder_of(op: Any, kinds: tuple[int, ...], half: bool = False) -> Any:
     half: whether float16 or bfloat16 is among them, with which backward computes in float32.
     """
     half = half and (half_ops.computed_widely(op) or bool(op.backward_kernels or op.joint_kernel))
+    half = half and op.name not in half_ops.MOVING_BACK
     key = ("half", *kinds) if half else kinds
     if key in op.recorders:
         return op.recorders[key]
@@ -301,8 +303,8 @@ class _Text:
             lines.append(f"    {_tuple(self.saved_nontensors)} = node.saved_nontensors")
         return "\n".join(lines) + "\n"
 
-    def results(self) -> str:
-        """The line that returns the gradients in the order of the edges."""
+    def results(self, now: str = "") -> str:
+        """The line that returns the gradients in the order of the edges. now: "_now" for those outside the graph."""
         parts = []
         for n in self.op.grads:
             if n in self.wants:
@@ -310,7 +312,7 @@ class _Text:
             elif self.kinds[n] in (TENSOR, WANTED):
                 parts.append("None")
         grads = f"({_tuple(parts)})"
-        return f"    return {f'narrow(node.input_dtypes, {grads})' if self.half else grads}\n"
+        return f"    return {f'narrow{now}(node.input_dtypes, {grads})' if self.half else grads}\n"
 
     def head(self, name: str) -> str:
         """The first lines of ``vjp`` and its kind; an op of several results gets as many gradients, in a tuple."""
@@ -326,12 +328,12 @@ class _Text:
             call = f"fast_{n}({', '.join(parameters)})"
             lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint_kernel
                          else f"    grad_{n} = {call}")  # fmt: skip
-        return self.head("vjp") + self.widen() + "\n".join(lines) + "\n" + self.results()
+        return self.head("vjp") + self.widen("_now") + "\n".join(lines) + "\n" + self.results("_now")
 
-    def widen(self) -> str:
+    def widen(self, now: str = "") -> str:
         """The lines that make float32 of what is of 16 bits."""
         names = ["g", *self.saved, *self.saved_nontensors] if self.half else []
-        return "".join([f"    {n} = wide({n})\n" for n in names])
+        return "".join([f"    {n} = wide{now}({n})\n" for n in names])
 
     def attach(self) -> str:
         """The line that gives saved outputs, which nodes hold without edges, their history back."""
