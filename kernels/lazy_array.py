@@ -127,6 +127,10 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
         # Protocols (copying, pickling, NumPy's interfaces) ask whether there is such an attribute.
         raise AttributeError(name) if name.startswith("__") else Unresolved()
 
+    @property
+    def __array_interface__(self) -> Any:
+        raise Unresolved  # of a routine of LAPACK that asks for the address
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise Unresolved
 

@@ -159,7 +159,7 @@ def _shown(value: Any) -> Any:
     kind = value.__class__
     if kind is Tensor:
         return value._layout
-    return value if kind is dtypes.dtype or (kind is tuple and all([type(v) is int for v in value])) else kind
+    return value if kind is dtypes.dtype or (kind is tuple and all(type(v) is int for v in value)) else kind
 
 
 # {what is shown of arguments: (dtype of floating results, device without values, what makes float32 of each)}
@@ -339,9 +339,8 @@ _MOVES = (
 )
 _MOVING = frozenset(_MOVES.split())
 # Those whose gradients are moves, too: nothing is added up in them.
-MOVING_BACK = frozenset(
-    "cat diag_embed diagonal_copy flip_dims roll_dims rot90 stack strided_copy sum_all sum_dim tril triu".split()
-)
+_BACK = "cat diag_embed diagonal_copy flip_dims roll_dims rot90 stack strided_copy sum_all sum_dim tril triu"
+MOVING_BACK = frozenset(_BACK.split())
 
 
 def _layout_as(layout: Layout, dtype: dtypes.dtype) -> Layout:

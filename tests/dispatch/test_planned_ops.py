@@ -126,3 +126,11 @@ def test_an_index_is_checked_at_each_call_of_a_plan():
             x.index_select(0, torch.tensor(bad))
         with pytest.raises(RuntimeError, match="out of bounds for dimension 0 with size 2"):
             x.gather(0, torch.tensor([[*bad, 0]]))
+
+
+def test_tensors_as_sizes_are_read_in_each_call():
+    """A plan must not be kept under a tensor, whose number may be another one in the next call."""
+    x, k = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.tensor(0)
+    for op in (lambda n: x.tril(n), lambda n: x.topk(n).values, lambda n: x.diag(n)):
+        for n in (1, 0, 1):
+            assert op(k.fill_(n)).equal(op(n))

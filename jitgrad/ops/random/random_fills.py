@@ -81,8 +81,8 @@ def _fills(*parameters: Any) -> Any:
 class RandomFill(Overwriting, abstract=True):
     """An op that overwrites a tensor with random numbers.
 
-    A subclass gives ``write(x, *parameters, generator)``. ``samples = _fills(*parameters)``. ``chosen_kernel``, if it has
-    one, is what draws real numbers of 32 or 64 bits for a layout.
+    A subclass gives ``write(x, *parameters, generator)``. ``samples = _fills(*parameters)``.
+    ``chosen_kernel``, if it has one, is what draws real numbers of 32 or 64 bits for a layout.
     """
 
     chosen_kernel: ClassVar[Callable[[Layout], Any]]

@@ -303,3 +303,31 @@ def test_out():
     q, r = torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
     torch.linalg.qr(torch.tensor(A), out=(q, r))
     close(q @ r, A)
+
+
+def test_triangular_systems_of_a_conjugate():
+    """A routine that is given the address of lazy numbers gets them written out."""
+    a, b = draw(3, 3, dtype=COMPLEX), draw(2, 3, dtype=COMPLEX)
+    upper = np.tril(a).conj().T
+    found = torch.linalg.solve_triangular(torch.tensor(np.tril(a)).mH, torch.tensor(b), upper=True, left=False)
+    close(found @ torch.tensor(upper), b)
+
+
+def test_small_systems_are_solved_on_one_thread(monkeypatch):
+    """OpenBLAS starts threads in some routines however small the matrix is, which takes a thousand times as long."""
+    from jitgrad.kernels.loops import factorisations
+
+    entered = []
+
+    class Counted:
+        def __enter__(self):
+            entered.append(True)
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(factorisations, "one_thread", Counted())
+    a = torch.tensor(draw(3, 3, dtype=COMPLEX))
+    torch.linalg.lu_solve(*torch.linalg.lu_factor(a), a, adjoint=True)
+    torch.cholesky_inverse(torch.tensor(np.linalg.cholesky(definite(3, 3))))
+    assert len(entered) == 2
