@@ -284,7 +284,7 @@ class DiagonalCopy(Structured):
     samples = cases(lambda: (draw(3, 4), 1))
 
     def plan(x_layout, offset):
-        read = read_diagonal(x_layout, offset, 0)
+        read = read_diagonal(x_layout, as_int(offset), 0)
         if read is None:
             return lambda x: Contiguous.forward(Diagonal.forward(x, offset, 0, 1))
         return Launches([read], [intern(x_layout.numpy_dtype, read[2].view)])
