@@ -10,6 +10,7 @@ Python call costs as much as a kernel on 16 elements, so steps that could be fun
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -75,10 +76,10 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
     """The fast path of all other ops: of three operands or more, tensors or numbers, and of two and options."""
-    # {layout of each tensor, type of each number: (plan, places of the tensors, those of the numbers, other options)}
-    plans: dict[Any, tuple[ForwardPlan, tuple[int, ...], tuple[int, ...], tuple[Any, ...]]] = cache()
+    # {layout of each tensor, type of each number: the function of the operands}
+    plans: dict[Any, Callable[[tuple[Any, ...]], Tensor]] = cache()
     get, op = plans.get, operation.op
-    names, differentiable = (*op.inputs, *op.scalars), bool(op.grads)
+    names = (*op.inputs, *op.scalars)
 
     def first(key: Any, operands: tuple[Any, ...]) -> Tensor:
         result = operation(*operands)
@@ -87,34 +88,57 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
         found = [x if isinstance(x, Layout) else operation._number_key(k, operands[k]) for k, x in enumerate(key)]
         if (plan := operation.plans.get((*found, False))) is not None:
             tensors = tuple([k for k, x in enumerate(key) if isinstance(x, Layout)])
-            numbers = tuple([k for k in range(len(key)) if k not in tensors])
-            rest = tuple([cast_number(plan.dtype, op.scalars[n]) for n in names[len(key) :]])
-            plans[key] = plan, tensors, numbers, rest
+            rest = [cast_number(plan.dtype, op.scalars[n]) for n in names[len(key) :]]
+            make = _runner(len(key), tensors, len(rest), bool(op.grads))
+            scalars = [a.name for a in plan.arguments if a.kind == "scalar"]
+            plans[key] = make(plan, _CASTS[plan.dtype.kind], rest, scalars, grad_state)
         return result
 
     def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
         if named or out is not None:
             return operation.general(*operands, out=out, **named)
         key = tuple([getattr(x, "_layout", None) or x.__class__ for x in operands])
-        entry = get(key)
-        if entry is None:
-            return first(key, operands)
-        plan, places, numbers, values = entry
-        tensors = operands
-        if numbers:
-            tensors = tuple([operands[k] for k in places])
-            values = (*[cast_number(plan.dtype, operands[k]) for k in numbers], *values)
-        result = plan.compute(*tensors, *values)
-        if differentiable and grad_state.enabled:
-            wants = tuple([t._requires_grad for t in tensors])
-            if True in wants:
-                backward = plan.backward_plans.get(wants) or plan.backward_plan(wants)
-                node = backward.record(result, *tensors)
-                if backward.scalar_names:
-                    node.scalars = dict(zip([a.name for a in plan.arguments if a.kind == "scalar"], values))
-        return result
+        run = get(key)
+        return first(key, operands) if run is None else run(operands)
 
     return general
+
+
+_RUNNER = """\
+def make(plan, cast, rest, scalars, grad_state):
+    compute, planned, planning, {rest} = plan.compute, plan.backward_plans.get, plan.backward_plan, *rest
+    def run(operands):
+        {operands}, = operands
+{casts}        result = compute({tensors}{numbers})
+        if {recorded}:
+            wants = ({wants}, )
+            backward = planned(wants) or planning(wants)
+            node = backward.record(result, {tensors})
+            if backward.scalar_names: node.scalars = dict(zip(scalars, ({numbers})))
+        return result
+    return run
+"""
+
+
+@functools.cache
+def _runner(count: int, tensors: tuple[int, ...], rest: int, differentiable: bool) -> Callable[..., Any]:
+    """``make(plan, cast, rest, scalars, grad_state)``, which returns the function of ``count`` operands.
+
+    tensors: the places of those that are tensors; others are numbers, after which come ``rest`` more.
+    """
+    given, numbers = [f"a{k}" for k in tensors], [f"a{k}" for k in range(count) if k not in tensors]
+    more = [f"r{k}" for k in range(rest)]
+    wants = [f"{t}._requires_grad" for t in given]
+    text = _RUNNER.format(
+        rest="".join([f"{r}, " for r in more]), operands=", ".join([f"a{k}" for k in range(count)]),
+        casts="".join([f"        {n} = cast({n})\n" for n in numbers]),
+        tensors="".join([f"{t}, " for t in given]), numbers="".join([f"{n}, " for n in [*numbers, *more]]),
+        recorded=f"grad_state.enabled and ({' or '.join(wants)})" if differentiable else "False",
+        wants=", ".join(wants),
+    )  # fmt: skip
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    return scope["make"]  # type: ignore[no-any-return]
 
 
 def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
