@@ -91,7 +91,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
             rest = [cast_number(plan.dtype, op.scalars[n]) for n in names[len(key) :]]
             make = _runner(len(key), tensors, len(rest), bool(op.grads))
             scalars = [a.name for a in plan.arguments if a.kind == "scalar"]
-            plans[key] = make(plan, _CASTS[plan.dtype.kind], rest, scalars, grad_state)
+            plans[key] = make(plan, functools.partial(cast_number, plan.dtype), rest, scalars, grad_state)
         return result
 
     def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:

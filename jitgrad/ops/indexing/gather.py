@@ -41,7 +41,7 @@ from jitgrad.ops.indexing.places import (
 from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import with_size, zeros_of
 
-__all__ = ["ElementsOp", "Gather", "ScatterAdd", "ScatterValue", "write_elements"]
+__all__ = ["ElementsOp", "Gather", "ScatterAdd", "ScatterValue", "into_copy", "write_elements"]
 
 
 def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None = None) -> tuple[int, Any]:
@@ -137,7 +137,7 @@ def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout
     return write
 
 
-def _into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:
+def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:
     """The plan of a write into a row-major copy of ``x``; a number is the last argument."""
     write, copy = _plan_write(kernel, x, dim, index, source), copying(x, row_major(x, x.shape))
 
@@ -294,7 +294,7 @@ class ScatterAdd(SourceOp, public=True):
         write_elements(kernels.scatter_add, x, dim, index, src)
 
     def plan(x_layout, dim, index_layout, src_layout):
-        return _into_copy(kernels.scatter_add, x_layout, dim, index_layout, src_layout)
+        return into_copy(kernels.scatter_add, x_layout, dim, index_layout, src_layout)
 
     def grad_x(g):
         return g
@@ -311,7 +311,7 @@ class ScatterSource(SourceOp):
         write_elements(kernels.scatter, x, dim, index, src)
 
     def plan(x_layout, dim, index_layout, src_layout):
-        return _into_copy(kernels.scatter, x_layout, dim, index_layout, src_layout)
+        return into_copy(kernels.scatter, x_layout, dim, index_layout, src_layout)
 
 
 class ScatterValue(ElementsOp):
@@ -325,7 +325,7 @@ class ScatterValue(ElementsOp):
         write_elements(kernels.scatter_fill, x, dim, index, convert_number(value, x._layout.dtype))
 
     def plan(x_layout, dim, index_layout):
-        fill, dtype = _into_copy(kernels.scatter_fill, x_layout, dim, index_layout, None), x_layout.dtype
+        fill, dtype = into_copy(kernels.scatter_fill, x_layout, dim, index_layout, None), x_layout.dtype
         return lambda x, index, value: fill(x, index, convert_number(value, dtype))
 
 

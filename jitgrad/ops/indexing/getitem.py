@@ -24,6 +24,7 @@ from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_pattern import planned_fold
 from jitgrad.ops.indexing.index_put import Index, put, resolve
 from jitgrad.ops.indexing.keys import apply_key
+from jitgrad.ops.indexing.masked import MaskedFillNumber
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
@@ -140,6 +141,10 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if result is not None:
         _assign(result, value)
         return
+    if result is None and type(key) is Tensor and not (recorded or grad_state.levels) and _masks_all(self, key):
+        if type(value) in (bool, int, float):
+            MaskedFillNumber.inplace(self, key, value)
+            return
     given = key if type(key) is tuple else (key,)
     if isinstance(value, Tensor) and value._layout.shape[:1] != (1,) and _fold(self, given) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
@@ -162,6 +167,12 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     warn_of_expanded("index_put_", result, "tensor[indices] = tensor")
     put(result, indices, value, False)
 
+
+def _masks_all(x: Tensor, mask: Tensor) -> bool:
+    """Whether ``x[mask] = number`` is a fill under a mask: of memory without repetition, by a mask of its shape."""
+    layout = x._layout
+    fits = mask._layout.dtype is bool_ and mask._layout.shape == layout.shape and layout.ndim > 0
+    return fits and layout.contiguous and not layout.special and layout.device == mask._layout.device
 
 def _number_like(value: Any, x: Tensor) -> Tensor:
     """A number as a tensor without dims, of the dtype and device of ``x``."""

@@ -27,7 +27,7 @@ from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import Loop
 from jitgrad.kernels.loops import indexing
 from jitgrad.kernels.loops import scatter_reduce as kernels
-from jitgrad.ops.indexing.gather import ElementsOp, Gather, ScatterAdd, ScatterValue, write_elements
+from jitgrad.ops.indexing.gather import ElementsOp, Gather, ScatterAdd, ScatterValue, into_copy, write_elements
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexFillNumber, IndexSelect, RowsOp, write_rows
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.copy import cast
@@ -166,8 +166,10 @@ class ReduceElements(Structured):
           for r in ELEMENTS.kernels for own in (True, False))
     )  # fmt: skip
 
-    def forward(x, dim, index, src, reduce, include_self=True):
-        return _reduced(ELEMENTS, x, dim, index, src, reduce, include_self)
+    def plan(x_layout, dim, index_layout, src_layout, reduce, include_self=True):
+        if include_self and reduce != "mean":
+            return into_copy(ELEMENTS.kernels[reduce], x_layout, dim, index_layout, src_layout)
+        return lambda x, index, src: _reduced(ELEMENTS, x, dim, index, src, reduce, include_self)
 
     def grad_x(g, out, x, dim, index, src, reduce, include_self):
         return _gradient_of_x(ELEMENTS, g, out, x, dim, index, src, reduce, include_self)

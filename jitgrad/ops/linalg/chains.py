@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from jitgrad.core.errors import cpp_type
-from jitgrad.core.layout import CAPACITY
+from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.out_argument import takes_out
@@ -18,6 +18,7 @@ from jitgrad.ops.creation.ranges import eye
 from jitgrad.ops.linalg.batched_matrices import check_square
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.matrix_products import Mm
+from jitgrad.ops.shape.view import Reshaped
 
 __all__: list[str] = []
 
@@ -36,13 +37,12 @@ def _splits(*sizes: int) -> dict[tuple[int, int], int]:
     return split
 
 
-def _product(factors: Sequence[Tensor]) -> Tensor:
-    split = _splits(factors[0]._layout.shape[0], *[f._layout.shape[1] for f in factors])
-
-    def run(i: int, j: int) -> Tensor:
-        return factors[i] if i == j else Mm.apply(run(i, split[i, j]), run(split[i, j] + 1, j))
-
-    return run(0, len(factors) - 1)
+def _product(factors: Sequence[Tensor], split: dict[tuple[int, int], int], i: int, j: int) -> Tensor:
+    """The product of the factors from ``i`` to ``j``."""
+    if i == j:
+        return factors[i]
+    k = split[i, j]
+    return Mm.apply(_product(factors, split, i, k), _product(factors, split, k + 1, j))
 
 
 @partial(public, module="linalg")
@@ -53,29 +53,39 @@ def linalg_multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     The first may be a vector, for a row, the last one for a column. RuntimeError where sizes or dtypes differ.
     """
     factors = list(tensors)
+    split, shape = _order(*[x._layout for x in factors])
+    factors[0] = factors[0].unsqueeze(0) if factors[0]._layout.ndim == 1 else factors[0]
+    factors[-1] = factors[-1].unsqueeze(-1) if factors[-1]._layout.ndim == 1 else factors[-1]
+    found = _product(factors, split, 0, len(factors) - 1)
+    return Reshaped.apply(found, shape)
+
+
+@functools.lru_cache(CAPACITY)
+def _order(*factors: Layout) -> tuple[dict[tuple[int, int], int], tuple[int, ...]]:
+    """Where to split the product of such factors, and its shape; RuntimeError where they are none."""
     if len(factors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(factors)}")
     for name, x in (("first", factors[0]), ("last", factors[-1])):
-        if x._layout.ndim not in (1, 2):
-            raise RuntimeError(f"multi_dot(): the {name} tensor must be 1D or 2D but got {x._layout.ndim}D")
-    shape = tuple(factors[0]._layout.shape[:-1]) + tuple(factors[-1]._layout.shape[1:])
+        if x.ndim not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {name} tensor must be 1D or 2D but got {x.ndim}D")
     for k, x in enumerate(factors[1:-1], 1):
-        if x._layout.ndim != 2:
-            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {x._layout.ndim}D")
+        if x.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {x.ndim}D")
     _check_pairs(factors)
-    factors[0] = factors[0].unsqueeze(0) if factors[0]._layout.ndim == 1 else factors[0]
-    factors[-1] = factors[-1].unsqueeze(-1) if factors[-1]._layout.ndim == 1 else factors[-1]
-    return _product(factors).view(shape)
+    first, last = factors[0].shape, factors[-1].shape
+    sizes = [1, *first] if len(first) == 1 else first
+    sizes = (*sizes, *[x.shape[1] for x in factors[1:-1]], last[1] if len(last) == 2 else 1)
+    return _splits(*sizes), (*first[:-1], *last[1:])
 
 
-def _check_pairs(factors: Sequence[Tensor]) -> None:
+def _check_pairs(factors: Sequence[Layout]) -> None:
     for k, (x, y) in enumerate(zip(factors, factors[1:], strict=False)):
         if x.dtype is not y.dtype:
             raise RuntimeError(
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {cpp_type(x.dtype)} and tensor "
                 f"{k + 1} {cpp_type(y.dtype)}"
             )
-        if x._layout.shape[-1] != y._layout.shape[0]:
+        if x.shape[-1] != y.shape[0]:
             raise RuntimeError(
                 f"multi_dot(): tensors {k} and {k + 1} with shapes {list(x.shape)} and {list(y.shape)} cannot be "
                 "multiplied"

@@ -64,6 +64,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     shape = vec1._layout.shape[0], vec2._layout.shape[0]
     if input._layout.shape != shape:
         input = input.expand(shape)
+    dtype = input._layout.dtype
+    if dtype is vec1._layout.dtype is vec2._layout.dtype and dtype.category > 1 and not dtype.is_half:
+        if type(beta) is int and beta == 1 and type(alpha) in (int, float):  # one pass
+            return table.addcmul(input, reshaped(vec1, (shape[0], 1)), vec2, alpha)
     dtypes = {x._layout.dtype for x in (input, vec1, vec2)}
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, bool) and any(d.category for d in dtypes):
@@ -73,7 +77,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     if len(dtypes) == 1 and input._layout.dtype.category > 1:
         if not input._layout.dtype.is_half:
             column = vec1.unsqueeze(1)
-            if type(beta) is int and beta == 1:  # one pass
+            if type(beta) is int and beta == 1:
                 return table.addcmul(input, column, vec2, alpha)
             return Addmm.apply(input, column, vec2.unsqueeze(0), beta, alpha)
         # PyTorch rounds the factors, and what each operation gives.
