@@ -109,7 +109,9 @@ def taken_over(results: Any, grad: Tensor, owned: bool) -> tuple[Any, bool]:
     old, new = grad._data, result._data
     if type(old) is not np.ndarray or type(new) is not np.ndarray:  # of a device, or lazy
         return results, False
-    if not np.may_share_memory(old, new):
+    # Views know the array that owns their memory: NumPy need not be asked, which takes as long as the view.
+    one, other = old if old.base is None else old.base, new if new.base is None else new.base
+    if one is not other and (type(one) is type(other) is np.ndarray or not np.may_share_memory(old, new)):
         return results, True
     layout = result._layout
     if not owned or grad._base is not None or layout.numel != grad._layout.numel or not is_dense(layout):

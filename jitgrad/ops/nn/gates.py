@@ -15,6 +15,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_dims
+from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
@@ -143,7 +144,12 @@ def _rrelu(x: Tensor, lower: float, upper: float, training: bool, generator: Any
         return leaky_relu(x, (lower + upper) / 2, inplace)
     if not x._layout.dtype.is_floating_point:
         raise not_implemented_for("rrelu_with_noise_out_cpu", x._layout.dtype)
-    slopes = RandomSlopes.inplace(Contiguous.apply(x.detach()), lower, upper, generator_for("rrelu", generator))
+    source = generator_for("rrelu", generator)
+    if x._level is None:
+        slopes = copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
+        RandomSlopes.write(slopes, lower, upper, source)
+    else:
+        slopes = RandomSlopes.inplace(Contiguous.apply(x.detach()), lower, upper, source)
     return apply(table.rrelu_with_noise, x, slopes, inplace=inplace)
 
 

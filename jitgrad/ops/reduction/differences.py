@@ -53,7 +53,8 @@ def diff(
     if beside:
         input = Cat.apply([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input._layout.shape[d])):
-        later, earlier = _part(input, d, 1, 0), _part(input, d, 0, -1)
+        size = input._layout.shape[d]
+        later, earlier = Slice.apply(input, d, 1, size, 1), Slice.apply(input, d, 0, size - 1, 1)
         input = later.logical_xor(earlier) if layout.dtype.category == 0 else later - earlier
     return input
 
