@@ -9,7 +9,7 @@ from jitgrad.kernels.words import exp, log
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
-    "complex_logcumsumexp", "cumprod_columns", "cumprod_rows", "cumsum_columns", "cumsum_rows", "extremes_columns",
+    "complex_logcumsumexp", "cumprod_columns", "cumprod_gradient", "cumprod_rows", "cumsum_columns", "cumsum_rows", "extremes_columns",
     "extremes_rows", "logcumsumexp", "logcumsumexp_gradient",
 ]  # fmt: skip
 
@@ -68,6 +68,34 @@ def cumprod_columns(x, out):
             for j in range(inner):
                 product[j] *= W(row[j])
                 target[j] = product[j]
+
+
+@loop(split=("x", "g", "out", "gradient"))
+def cumprod_gradient(x, g, out, gradient):
+    """The gradient of running products, of real numbers.
+
+    Each element but a zero can be divided by; only for the first zero is there a product without it that is not zero.
+    """
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        row, target, total, first = x[r], gradient[r], W(0), n
+        for i in range(n):
+            k = n - 1 - i
+            total += W(g[r, k]) * W(out[r, k])
+            if row[k] == T(0):
+                first = k
+                target[k] = T(0)
+            else:
+                target[k] = total / W(row[k])
+        if first < n:
+            product, total = W(1), W(0)
+            for k in range(first):
+                product *= W(row[k])
+            for k in range(first, n):
+                if k > first:
+                    product *= W(row[k])
+                total += W(g[r, k]) * product
+            target[first] = total
 
 
 def supersedes(v, best, largest):

@@ -110,9 +110,20 @@ class Cumprod(Scan):
             return cast(_sums_of_products_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
         return cast(Cumsum.apply(g * out.conj_physical(), dim, None, True) / x.conj_physical(), source.dtype)
 
+    @planned("g", "out", "x")
     def kernel_x(g, out, x, dim):
-        source, x = x._layout, unrecorded(x, g._layout.dtype)
-        return cast(_apart_from_first_zero(g, out, x, dim), source.dtype)
+        layout = intern(x.numpy_dtype, x.shape)
+        plan = plan_reduction(layout, normalize_dim(dim, x.ndim))
+        if not (plan.flat and x.numel and x.dtype.is_floating_point and x.dtype is g.dtype is out.dtype):
+            return _gradient_of_any
+        arrays = [row_major(name, t, plan.source) for name, t in (("x", x), ("g", g), ("out", out))]
+        return Launches([(kernels.cumprod_gradient, *arrays, Written(0, plan.source))], [layout])
+
+
+def _gradient_of_any(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The gradient of running products along any dim, in any dtype, unrecorded."""
+    source, x = x._layout, unrecorded(x, g._layout.dtype)
+    return cast(_apart_from_first_zero(g, out, x, dim), source.dtype)
 
 
 def _sums_of_products_without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
