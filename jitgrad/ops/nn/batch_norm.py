@@ -11,11 +11,12 @@ import numpy as np
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import writing_captured
 from jitgrad.dispatch import table
+from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
@@ -246,6 +247,9 @@ def _of_nothing(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor
     return out if bias is None else out + bias.select(0, 0)
 
 
+_FITTING: dict[Any, bool] = cache()  # layouts, and whether one trains, of calls that were found to be right
+
+
 def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
@@ -255,15 +259,19 @@ def batch_norm(
     Training: mean and variance are the batch's, and the running ones, if given, move by ``momentum`` towards them
     (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
     """
-    _check_channels(input)
-    if not input._layout.numel:
-        return _of_nothing(input, weight, bias)
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    if mixes(input, *names.values()):
-        return in_float32(
-            lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
-        )
-    _check(input, as_flag(training), **names)
+    known = (input._layout, training, training.__class__, *[None if p is None else p._layout for p in names.values()])
+    if known not in _FITTING:
+        _check_channels(input)
+        if not input._layout.numel:
+            return _of_nothing(input, weight, bias)
+        if mixes(input, *names.values()):
+            return in_float32(
+                lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
+            )
+        _check(input, as_flag(training), **names)
+        if training is True or training is False:
+            _FITTING[known] = True
     momentum = float_argument("batch_norm", "momentum", 7, momentum)
     eps = float_argument("batch_norm", "eps", 8, eps)
     if grad_state.levels:
@@ -275,7 +283,10 @@ def batch_norm(
                 "cannot have requires_grad True."
             )
     if not training:
-        mean, var = _kept(running_mean), _kept(running_var)
+        mean, var = running_mean, running_var
+        if grad_state.enabled and any(t is not None and t._requires_grad for t in (input, weight, bias)):
+            # As backward must find them: copies, since training may write to them before backward runs.
+            mean, var = [copy_to_layout(t, preserved_layout(t._layout)) for t in (mean, var) if t is not None]
         return NativeBatchNorm.apply(input, weight, bias, mean, var, eps, BatchStatistics())
 
     def move(statistics: BatchStatistics) -> None:
@@ -285,14 +296,6 @@ def batch_norm(
         _move(running_var, statistics.var, momentum, count / (count - 1) if count > 1 else math.nan)
 
     return NativeBatchNorm.apply(input, weight, bias, None, None, eps, BatchStatistics(move))
-
-
-def _kept(running: Any) -> Tensor:
-    """A running average as backward must find it: a copy, since training may write to it before backward runs."""
-    if not grad_state.enabled:
-        return running
-    with no_grad():
-        return running.clone()
 
 
 def _move(running: Tensor | None, fresh: Any, momentum: float, factor: float) -> None:
