@@ -294,11 +294,14 @@ def layer_norm(
     These dims, and weight and bias, are of ``normalized_shape``. RuntimeError for shapes and dtypes that don't
     fit, NotImplementedError for integers.
     """
-    shape, eps = _shape_of("layer_norm", normalized_shape), float_argument("layer_norm", "eps", 5, eps)
-    if mixes(input, weight, bias):
+    shape = _shape_of("layer_norm", normalized_shape)
+    if type(eps) is not float:
+        eps = float_argument("layer_norm", "eps", 5, eps)
+    if input._layout.special and mixes(input, weight, bias):
         return in_float32(lambda x: layer_norm(x, shape, weight, bias, eps), input)
-    parameters = (p if p is None else p._layout for p in (weight, bias))
-    blocks = _layer_blocks(input._layout, shape, *parameters)
+    blocks = _layer_blocks(
+        input._layout, shape, None if weight is None else weight._layout, None if bias is None else bias._layout
+    )
     return _row_norm(NativeLayerNorm, input, weight, bias, blocks, shape, eps)
 
 
