@@ -24,7 +24,6 @@ from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_pattern import planned_fold
 from jitgrad.ops.indexing.index_put import Index, put, resolve
 from jitgrad.ops.indexing.keys import apply_key
-from jitgrad.ops.indexing.masked import MaskedFillNumber
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
@@ -143,7 +142,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         return
     if result is None and type(key) is Tensor and not (recorded or grad_state.levels) and _masks_all(self, key):
         if type(value) in (bool, int, float):
-            MaskedFillNumber.inplace(self, key, value)
+            self.masked_fill_(key, value)
             return
     given = key if type(key) is tuple else (key,)
     if isinstance(value, Tensor) and value._layout.shape[:1] != (1,) and _fold(self, given) is not None:
@@ -173,6 +172,7 @@ def _masks_all(x: Tensor, mask: Tensor) -> bool:
     layout = x._layout
     fits = mask._layout.dtype is bool_ and mask._layout.shape == layout.shape and layout.ndim > 0
     return fits and layout.contiguous and not layout.special and layout.device == mask._layout.device
+
 
 def _number_like(value: Any, x: Tensor) -> Tensor:
     """A number as a tensor without dims, of the dtype and device of ``x``."""
