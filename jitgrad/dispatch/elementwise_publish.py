@@ -138,7 +138,8 @@ def _runner(count: int, tensors: tuple[int, ...], rest: int, differentiable: boo
     )  # fmt: skip
     scope: dict[str, Any] = {}
     exec(text, scope)
-    return scope["make"]  # type: ignore[no-any-return]
+    make: Callable[..., Any] = scope["make"]
+    return make
 
 
 def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:

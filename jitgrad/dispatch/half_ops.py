@@ -213,16 +213,16 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     """
     args = _with_value(op, args)
     found = result_dtype(args)
-    half = found is not None and found.is_half
+    half = found if found is not None and found.is_half else None
     meta = _meta_device(args)
     # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
     # Integers beside them are to be converted, not moved.
-    moves = half and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
+    moves = half is not None and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
     inner = plan(op, [_stand_in(a, moves) for a in args])
     convert = [_converter(args[k], moves) for k in places]
-    if "value" in op.values and half:  # another one in each call
-        convert[places.index(op.parameters.index("value"))] = partial(_held, found)
-    finish = _from_bits(found) if moves else _narrower(found) if half else None
+    if "value" in op.values and half is not None:  # another one in each call
+        convert[places.index(op.parameters.index("value"))] = partial(_held, half)
+    finish = None if half is None else _from_bits(half) if moves else _narrower(half)
 
     def compute(*given: Any) -> Any:
         out = inner(*[g if c is None else c(g) for c, g in zip(convert, given, strict=True)])

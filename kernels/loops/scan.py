@@ -9,8 +9,8 @@ from jitgrad.kernels.words import exp, log
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
-    "complex_logcumsumexp", "cumprod_columns", "cumprod_gradient", "cumprod_rows", "cumsum_columns", "cumsum_rows", "extremes_columns",
-    "extremes_rows", "logcumsumexp", "logcumsumexp_gradient",
+    "complex_logcumsumexp", "cumprod_columns", "cumprod_gradient", "cumprod_rows", "cumsum_columns", "cumsum_rows",
+    "extremes_columns", "extremes_rows", "logcumsumexp", "logcumsumexp_gradient",
 ]  # fmt: skip
 
 

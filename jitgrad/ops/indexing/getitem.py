@@ -140,8 +140,8 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if result is not None:
         _assign(result, value)
         return
-    if result is None and type(key) is Tensor and not (recorded or grad_state.levels) and _masks_all(self, key):
-        if type(value) in (bool, int, float):
+    if type(key) is Tensor and isinstance(value, (bool, int, float)) and not (recorded or grad_state.levels):
+        if _masks_all(self, key):
             self.masked_fill_(key, value)
             return
     given = key if type(key) is tuple else (key,)

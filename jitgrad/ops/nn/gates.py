@@ -147,7 +147,7 @@ def _rrelu(x: Tensor, lower: float, upper: float, training: bool, generator: Any
     source = generator_for("rrelu", generator)
     if x._level is None:
         slopes = copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
-        RandomSlopes.write(slopes, lower, upper, source)
+        fill_by(kernels.random_slopes, slopes, source, float(lower), float(upper))
     else:
         slopes = RandomSlopes.inplace(Contiguous.apply(x.detach()), lower, upper, source)
     return apply(table.rrelu_with_noise, x, slopes, inplace=inplace)

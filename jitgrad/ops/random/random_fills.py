@@ -96,6 +96,7 @@ class Uniform(RandomFill):
     name, grad_name = "uniform_fill", "UniformBackward0"
     samples = _fills(-1.0, 2.0)
 
+    @staticmethod
     def chosen_kernel(x: Layout) -> Any:
         return kernels.uniform64 if x.dtype is float64 else kernels.uniform32
 
@@ -133,6 +134,7 @@ class Normal(RandomFill):
     name, grad_name = "normal_fill", "NormalBackward0"
     samples = _fills(0.5, 2.0)
 
+    @staticmethod
     def chosen_kernel(x: Layout) -> Any:
         # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
         if x.numel < 16 or not x.contiguous:
