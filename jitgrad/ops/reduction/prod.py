@@ -41,12 +41,11 @@ class ProdDim(Reduction):
     )
     reference = over_axes(np.prod)
 
-    @planned("x")
-    def forward(x, dim, keepdim=False, dtype=None):
-        plan = plan_reduction(x, dim, keepdim)
-        if dtype is None and x.dtype.category >= 2:
-            return plan.launches(PRODUCTS, x.numpy_dtype)
-        return lambda x, dim, keepdim, dtype: _cast_product(x, plan, accumulated(x, dtype))
+    def plan(x_layout, dim, keepdim=False, dtype=None):
+        plan = plan_reduction(x_layout, dim, keepdim)
+        if dtype is None and x_layout.dtype.category >= 2:
+            return plan.launches(PRODUCTS, x_layout.numpy_dtype)
+        return lambda x: _cast_product(x, plan, accumulated(x, dtype))
 
     def grad_x(g, out, x, dim, keepdim):
         layout, x = x._layout, cast(x, g._layout.dtype)

@@ -62,9 +62,8 @@ class Cummax(RunningExtremum):
     name = "_cummax"
     reference = _running(True)
 
-    @planned("x")
-    def forward(x, dim):
-        return _plan(x, dim, "cummax", True, return_types.cummax)
+    def plan(x_layout, dim):
+        return _plan(x_layout, dim, "cummax", True, return_types.cummax)
 
 
 class Cummin(RunningExtremum):
@@ -73,9 +72,8 @@ class Cummin(RunningExtremum):
     name = "_cummin"
     reference = _running(False)
 
-    @planned("x")
-    def forward(x, dim):
-        return _plan(x, dim, "cummin", False, return_types.cummin)
+    def plan(x_layout, dim):
+        return _plan(x_layout, dim, "cummin", False, return_types.cummin)
 
 
 def cummax(input: Tensor, dim: int) -> Any:
@@ -101,13 +99,12 @@ class Logcumsumexp(Scan):
     name = "_logcumsumexp"
     reference = along_axis(lambda x, dim: np.logaddexp.accumulate(x, dim))
 
-    @planned("x")
-    def forward(x, dim, backwards=False):
-        if x.dtype.category < 2:
-            raise not_implemented_for("logcumsumexp_out_cpu", x.dtype)
-        layout, blocks = intern(x.numpy_dtype, x.shape), _blocks(x, dim)
-        kernel = kernels.complex_logcumsumexp if x.dtype.is_complex else kernels.logcumsumexp
-        return Launches([(kernel, row_major("x", x, blocks), Written(0, blocks), backwards)], [layout])
+    def plan(x_layout, dim, backwards=False):
+        if x_layout.dtype.category < 2:
+            raise not_implemented_for("logcumsumexp_out_cpu", x_layout.dtype)
+        layout, blocks = intern(x_layout.numpy_dtype, x_layout.shape), _blocks(x_layout, dim)
+        kernel = kernels.complex_logcumsumexp if x_layout.dtype.is_complex else kernels.logcumsumexp
+        return Launches([(kernel, row_major("x", x_layout, blocks), Written(0, blocks), backwards)], [layout])
 
     def grad_x(g, out, x, dim, backwards):
         """exp(x[j]) * sum(g[i] / exp(out[i])) over i >= j, as logarithms; of real numbers for g > 0 and g < 0 apart."""

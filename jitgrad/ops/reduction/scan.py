@@ -73,9 +73,8 @@ class Cumsum(Scan):
     name = "_cumsum"
     reference = along_axis(_running_sums)
 
-    @planned("x")
-    def forward(x, dim, dtype=None, backwards=False):
-        return scan((kernels.cumsum_rows, kernels.cumsum_columns), x, dim, dtype, backwards)
+    def plan(x_layout, dim, dtype=None, backwards=False):
+        return scan((kernels.cumsum_rows, kernels.cumsum_columns), x_layout, dim, dtype, backwards)
 
     def grad_x(g, x_layout, dim, backwards):
         return cast(Cumsum.apply(g, dim, None, not backwards), x_layout.dtype)
@@ -97,9 +96,8 @@ class Cumprod(Scan):
     )
     reference = along_axis(np.cumprod)
 
-    @planned("x")
-    def forward(x, dim, dtype=None):
-        return scan((kernels.cumprod_rows, kernels.cumprod_columns), x, dim, dtype)
+    def plan(x_layout, dim, dtype=None):
+        return scan((kernels.cumprod_rows, kernels.cumprod_columns), x_layout, dim, dtype)
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
@@ -150,8 +148,8 @@ def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tenso
     running_sum: Any = Cumsum.forward  # Any: to a type checker it is no static method before the op is declared
     zero = x == 0
     # Zeros counted from the start: at the first one the count is 1.
-    first = zero & (running_sum(zero, dim) == 1)
-    safe, without = where(zero, 1, x).conj_physical(), Cumprod.forward(where(first, 1, x), dim).conj_physical()
+    first = zero & (running_sum(zero, dim, None, False) == 1)
+    safe, without = where(zero, 1, x).conj_physical(), Cumprod.forward(where(first, 1, x), dim, None).conj_physical()
     elsewhere = where(zero, 0, running_sum(g * out.conj_physical(), dim, None, True) / safe)
     return where(first, running_sum(g * without, dim, None, True), elsewhere)
 

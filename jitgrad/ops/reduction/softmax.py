@@ -143,18 +143,15 @@ class Logsumexp(Reduction):
     )
     reference = over_axes(lambda x, **along: np.log(np.exp(x).sum(**along)))
 
-    @planned("x")
-    def forward(x, dim, keepdim=False):
-        if x.dtype.is_complex:
-            return lambda x, dim, keepdim: _complex_logsumexp(unrecorded(x), dim, keepdim)
+    def plan(x_layout, dim, keepdim=False):
+        if x_layout.dtype.is_complex:
+            return lambda x: _complex_logsumexp(unrecorded(x), dim, keepdim)
         # Integers and bools have exponentials in the default dtype.
-        if x.dtype.category < 2:
-            return lambda x, dim, keepdim: Logsumexp.forward(
-                unrecorded(x, dtypes.get_default_dtype()), dim, keepdim
-            )
-        plan = plan_reduction(x, dim, keepdim)
+        if x_layout.dtype.category < 2:
+            return lambda x: Logsumexp.forward(unrecorded(x, dtypes.get_default_dtype()), dim, keepdim)
+        plan = plan_reduction(x_layout, dim, keepdim)
         kernel = kernels.logsumexp_rows if plan.flat else kernels.logsumexp_columns
-        return Launches([(kernel, plan.blocks_of("x"), Written(0, plan.target))], [plan.layout(x.numpy_dtype)])
+        return Launches([(kernel, plan.blocks_of("x"), Written(0, plan.target))], [plan.layout(x_layout.numpy_dtype)])
 
     def grad_x(g, out, x, dim, keepdim):
         layout = x._layout

@@ -114,8 +114,8 @@ class VectorNorm(Reduction):
     )
     reference = _norm_of
 
-    @planned("x")
-    def forward(x, ord=2, dim=None, keepdim=False, dtype=None):
+    def plan(x_layout, ord=2, dim=None, keepdim=False, dtype=None):
+        x = x_layout
         if x.dtype.category < 2:
             raise RuntimeError(
                 f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {scalar_type(x.dtype)}"
@@ -127,7 +127,7 @@ class VectorNorm(Reduction):
             return plan.launches(NORMS, x.dtype.to_real().numpy)
         if ord != 0 and dtype is None and x.device == "cpu":
             return plan.launches(POWERS, x.dtype.to_real().numpy, kernels.kind_of(ord), float(ord))
-        return lambda x, ord, dim, keepdim, dtype: _cast_norm(unrecorded(x, dtype), ord, dim, keepdim)
+        return lambda x: _cast_norm(unrecorded(x, dtype), ord, dim, keepdim)
 
     def grad_x(g, out, x, ord, dim, keepdim):
         layout = x._layout
