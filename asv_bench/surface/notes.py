@@ -11,17 +11,22 @@ _SPARSE = "indices are checked, sorted and compared by ops on dense tensors, eac
 _MISSES = "rows are read at random places: torch fetches them ahead, which Numba's loops can't ask for"
 _WIDE = "made float32, computed and rounded: three launches where torch's is one"
 _STATE = "checks of a state and weights in Python, and a node for each step"
+_RULE = "the gradient is a rule of five to fifteen ops and products, each a call"
+_DRAWN = "the generator, rates and probabilities are checked and the draw locked in Python, 4 to 8 us"
 
 # {family: {name of a case, or its beginning: reason}}
 NOTES: dict[str, dict[str, str]] = {
     "factorisations": {
         "linalg.ldl_factor": _LAPACK, "cholesky_inverse": _LAPACK, "linalg.qr": _LAPACK, "linalg.lu_solve": _LAPACK,
-        "geqrf": _LAPACK,
+        "geqrf": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE, "linalg.solve_triangular": _LAPACK,
     },
     "fourier": {
-        "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT,
+        "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT, "istft": _CALLS, "binomial": _DRAWN, "poisson": _DRAWN,
     },
-    "half": {"sum": _WIDE, "softmax": _WIDE, "matmul": _WIDE},
+    "half": {
+        "sum": _WIDE, "matmul": _WIDE,
+        "softmax": _WIDE + "; at a million elements the copies to and from 32 bits are memory's",
+    },
     "indexing": {
         "segment_reduce": "edges, the number of each element's segment and a scatter_reduce by these, each a launch",
         "as_strided_scatter": "checks, a copy, a view and a write, each a call",
@@ -29,8 +34,9 @@ NOTES: dict[str, dict[str, str]] = {
         "scatter_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "index_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "cartesian_prod": _CALLS, "block_diag": _CALLS, "gradient": _CALLS, "diff": _CALLS, "histogram": _CALLS,
-        "mode": _CALLS,
+        "mode": _CALLS, "cummax": "an element after another, which torch's loop is, too, without 2 us of checks",
         "bincount": "the largest number is read by Python, which makes the result's size", "searchsorted": _CALLS,
+        "bucketize": _CALLS,
     },
     "losses": {
         "cosine_similarity": _CALLS, "ctc_loss": "lengths are read and checked by Python before and after the kernel",
@@ -41,7 +47,7 @@ NOTES: dict[str, dict[str, str]] = {
     "recurrent": {"pack": "lengths are read by Python", "pad_packed": "lengths are read by Python", "rnn": _STATE},
     "sparse": {
         "to_dense": _SPARSE, "to_sparse_csr": _SPARSE, "mm": _SPARSE, "mv": _SPARSE, "sum": _SPARSE, "softmax": _SPARSE,
-        "sparse times": _SPARSE,
+        "sparse times": _SPARSE, "coalesce": _SPARSE,
     },
     "spatial": {
         "conv2d, LeNet's": "25 taps of one channel: Winograd's and vector forms are for 3 x 3 and several channels",
@@ -58,7 +64,9 @@ NOTES: dict[str, dict[str, str]] = {
     },
     "spectral": {
         "linalg.svd": _LAPACK, "linalg.svdvals": _LAPACK, "linalg.matrix_norm nuc": _LAPACK, "linalg.cond": _LAPACK,
-        "linalg.multi_dot": "two products through Python, with checks of sizes", "linalg.vander": _CALLS,
+        "linalg.matrix_norm 1": _CALLS, "linalg.pinv": _CALLS, "linalg.vander": _CALLS, "dist": _CALLS,
+        "linalg.multi_dot": "products through Python, a call each",
+        "linalg.vector_norm": _RULE, "linalg.eigh of stack": _RULE,
         "addr": "a view and a broadcast product", "kron": "two views and a broadcast product", "addbmm": _CALLS,
         "pdist": "sums of few elements each, which are not vectorised",
     },

@@ -68,7 +68,8 @@ class Binomial(Structured):
     samples = cases(lambda: (draw(2, 3, low=1, high=40).floor(), draw(2, 3, low=0.1, high=0.9), default_generator))
 
     def forward(x, prob, generator):
-        x, prob = broadcast_tensors(x.detach(), prob.detach())
+        if x._layout.shape != prob._layout.shape:
+            x, prob = broadcast_tensors(x.detach(), prob.detach())
         out = new(x._layout.dtype, x._layout.shape, x._layout.device)
         fill_by(kernels.binomial, out, generator, inputs=(_flat(x), _flat(prob)))
         return out
