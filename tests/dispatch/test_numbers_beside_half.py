@@ -90,3 +90,29 @@ def test_truths_in_place_of_half():
     for dtype in HALVES:
         x = torch.tensor([1.0, 0, 2, 0], dtype=dtype)
         assert x.logical_xor_(torch.tensor([1j, 1j, 0, 0])).tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_gradients_of_moves_are_moves(dtype):
+    """Nothing is added up in them, so they need no copies of 32 bits; a sum's is one number, expanded."""
+    x = torch.arange(6.0).reshape(2, 3).to(dtype).requires_grad_()
+    g = torch.arange(6.0).reshape(2, 3).to(dtype)
+    for op, wanted in ((lambda x: x.flip(0), g.flip(0)), (lambda x: torch.cat([x, x * 2]).narrow(0, 0, 2), g),
+                       (lambda x: x.tril(), g.tril()), (lambda x: x.roll(1, 1), g.roll(-1, 1))):  # fmt: skip
+        (found,) = torch.autograd.grad(op(x), x, g)
+        assert found.dtype is dtype and found.equal(wanted)
+    (found,) = torch.autograd.grad(x.sum(0), x, g[0])
+    assert found.dtype is dtype and found.stride() == (0, 1) and found.tolist() == [g[0].tolist()] * 2
+    (found,) = torch.autograd.grad(x.sum(dtype=torch.float32), x)
+    assert found.dtype is dtype and found.equal(torch.ones_like(x))
+
+
+def test_ways_of_sixteen_bit_arguments_are_kept_apart():
+    """What is widened and rounded is kept by layouts and dtypes: other dtypes of the same shape are other calls."""
+    x = torch.arange(6.0).reshape(2, 3)
+    for dtype in (torch.float16, torch.float32, torch.bfloat16, torch.float16):
+        assert torch.nn.functional.layer_norm(x.to(dtype), (3,)).dtype is dtype
+        assert x.to(dtype).cumsum(1).dtype is dtype
+        assert x.to(torch.float16).cumsum(1, dtype=dtype).dtype is dtype
+        assert torch.stack([x.to(dtype), x.to(dtype)]).dtype is dtype
+        assert x.to(torch.float16).scatter(1, torch.tensor([[0], [1]]), 1.5).dtype is torch.float16

@@ -340,3 +340,23 @@ def test_the_last_index_of_a_gather_is_checked_before_it_is_read(shape, dim):
         index.reshape(-1)[-1] = wrong
         with pytest.raises(RuntimeError, match=f"index {wrong} is out of bounds for dimension {dim} with size"):
             given.gather(dim, torch.tensor(index))
+
+
+def test_numbers_are_written_under_a_mask():
+    """A mask of the tensor's shape is a fill; of memory in another order, and of 16 bits, writes go by places."""
+    mask = torch.tensor([[True, False, True], [False, False, True]])
+    for make in (lambda: torch.arange(6.0).reshape(2, 3), lambda: torch.arange(6.0).reshape(3, 2).t(),
+                 lambda: torch.arange(6).reshape(2, 3), lambda: torch.arange(6.0).reshape(2, 3).half(),
+                 lambda: torch.arange(6).reshape(2, 3) > 2):  # fmt: skip
+        for value in (1.5, 7, True):
+            x, before = make(), make()
+            version = x._version
+            x[mask] = value
+            assert x._version == version + 1
+            assert x.equal(torch.where(mask, torch.tensor(value).to(x.dtype), before))
+    leaf = torch.zeros(2, 3, requires_grad=True)
+    y = leaf * 2
+    y[mask] = 1.0
+    assert y.grad_fn.name() == "IndexPutBackward0"
+    y.sum().backward()
+    assert leaf.grad.equal(torch.where(mask, 0.0, 2.0))

@@ -118,3 +118,19 @@ def test_shapes_that_bags_refuse():
             function(torch.ones(2, 2), index, offsets[None])
         with pytest.raises(RuntimeError, match="weight has to be a 2D Tensor"):
             function(torch.ones(2), index, offsets)
+
+
+def test_one_hot():
+    one_hot = torch.nn.functional.one_hot
+    x = torch.tensor([[0, 2], [1, 1]])
+    assert one_hot(x).tolist() == one_hot(x, 3).tolist() == [[[1, 0, 0], [0, 0, 1]], [[0, 1, 0], [0, 1, 0]]]
+    assert one_hot(x.t(), 3).equal(one_hot(x, 3).transpose(0, 1))
+    assert one_hot(torch.tensor(1), 3)._version == 2
+    assert one_hot(torch.zeros(0, dtype=torch.int64), 3).shape == (0, 3)
+    for numbers in ([-1, 5], [5, -1]):  # PyTorch looks for negative numbers first
+        with pytest.raises(RuntimeError, match="Class values must be non-negative."):
+            one_hot(torch.tensor(numbers), 3)
+    with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes."):
+        one_hot(x, 2)
+    assert torch.func.vmap(lambda row: one_hot(row, 3))(x).equal(one_hot(x, 3))
+    assert torch.compile(one_hot)(x, 3).equal(one_hot(x, 3))
