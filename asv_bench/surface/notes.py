@@ -24,8 +24,8 @@ NOTES: dict[str, dict[str, str]] = {
         "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT, "istft": _CALLS, "binomial": _DRAWN, "poisson": _DRAWN,
     },
     "half": {
-        "sum": _WIDE, "matmul": _WIDE,
-        "softmax": _WIDE + "; at a million elements the copies to and from 32 bits are memory's",
+        "sum": _WIDE, "matmul": _WIDE, "matmul bfloat16": f"{_WIDE}; torch multiplies by instructions for bfloat16",
+        "softmax": _WIDE,
     },
     "indexing": {
         "segment_reduce": "edges, the number of each element's segment and a scatter_reduce by these, each a launch",
@@ -39,7 +39,9 @@ NOTES: dict[str, dict[str, str]] = {
         "bucketize": _CALLS,
     },
     "losses": {
-        "cosine_similarity": _CALLS, "ctc_loss": "lengths are read and checked by Python before and after the kernel",
+        "cosine_similarity": _CALLS, "cosine_embedding_loss": "three passes over both inputs, of which torch makes one",
+        "bilinear": "two products, what lies between them written out",
+        "ctc_loss": "lengths are read and checked by Python before and after the kernel",
         "rrelu": "noise, a copy and the product are three calls", "native_layer_norm": _CALLS,
         "multi_margin_loss": "two launches and their checks", "embedding_bag": _MISSES,
         "attention": "checks in Python, and a launch that holds BLAS to one thread",
@@ -53,6 +55,8 @@ NOTES: dict[str, dict[str, str]] = {
         "conv2d, LeNet's": "25 taps of one channel: Winograd's and vector forms are for 3 x 3 and several channels",
         "grid_sample": "taps are found by branches for each place, which are not vectorised",
         "adaptive_avg_pool2d": "its gradient goes by a table of weights for any windows",
+        "adaptive_max_pool2d": "windows of any sizes, one after another",
+        "conv_transpose2d": "a product whose result is added up from windows that were written out",
         "avg_pool2d": "checks kept by layouts and a table of windows, 4 us in all",
         "max_pool2d": "checks kept by layouts and two results, 4 us in all",
         "conv": "checks kept by layouts, and a launch that holds BLAS to one thread",
