@@ -23,9 +23,9 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE", "INLINE_REASSOC", "WIDE_VECTORS", "Argument", "converted", "element", "elementwise_text", "fill",
-    "retype", "retyped", "scalar_type", "words_text",
-]  # fmt: skip  # fmt: skip
+    "INLINE", "INLINE_REASSOC", "Argument", "converted", "element", "elementwise_text", "fill", "retype", "retyped",
+    "scalar_type", "words_text",
+]  # fmt: skip
 
 Literal = int | float
 
@@ -102,9 +102,6 @@ def retyped(tree: ast.AST, integers: bool = False) -> ast.AST:
     return ast.fix_missing_locations(_Retype(integers).visit(tree))
 
 
-WIDE_VECTORS = "# in wide vectors"  # of a kernel that takes many instructions for an element: see `kernels/marks.py`
-
-
 def words_text(names: Iterable[str], dtype: str) -> str:
     """Return definitions of ``names`` and of the words that they use, in order of need."""
     done: dict[str, str] = {}
@@ -120,8 +117,7 @@ def words_text(names: Iterable[str], dtype: str) -> str:
 
     for name in sorted(names):
         add(name)
-    mark = f"{WIDE_VECTORS}\n" if any(WORDS[name].approximates for name in done) else ""
-    return mark + "\n".join(done.values())
+    return "\n".join(done.values())
 
 
 # What decorates helpers. They are called from kernels only: wrappers for Python and C would go unused.

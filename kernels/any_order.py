@@ -1,13 +1,8 @@
-"""What marks in a kernel's text say of its loops, told to LLVM.
+"""Loops whose iterations may run in any order, said to LLVM so that it makes vectors of them without asking.
 
-`ANY_ORDER`, the end of a line ``for ...:`` whose iterations may run at once. Arrays of a user's loop are many, and LLVM
-doesn't know that none overlaps another. It compares the ends of all pairs ahead of each run of a loop; where that costs
-more than a tenth of the loop, the loop isn't made a vector. Of a loop with this mark no iteration reads or writes what
-another one writes: no comparison is needed.
-
-`WIDE_VECTORS`, a line of the text: where registers have 64 bytes, LLVM makes vectors of 32, since processors ran at a
-lower speed with wider ones once. Kernels that take many instructions for an element gain by wide ones, 6 to 9 % (gelu,
-softmax, attention, the gates of recurrent layers); others lose as much by accesses that cross lines of the cache.
+Arrays of a user's loop are many, and LLVM doesn't know that none overlaps another. It compares the ends of all pairs
+ahead of each run of a loop; where that costs more than a tenth of the loop, the loop isn't made a vector. A ``for``
+whose line ends with `ANY_ORDER` has no iteration that reads or writes what another one writes: no comparison is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +16,6 @@ from llvmlite.ir.values import MDValue
 from numba.core import ir as numba_ir
 from numba.core.lowering import Lower
 
-from jitgrad.kernels.codegen.emit_cpu import WIDE_VECTORS
 from jitgrad.kernels.codegen.source import ANY_ORDER
 
 __all__ = ["MarkingLower"]
@@ -45,17 +39,11 @@ class MarkingLower(Lower):
 
     def post_lower(self) -> None:
         super().post_lower()
-        if f"{WIDE_VECTORS}\n" in linecache.getlines(self._file()):
-            # Past llvmlite's check of names: it knows none of the attributes that have values.
-            set.add(self.function.attributes, '"prefer-vector-width"="512"')
         for header in self._marked_headers():
             _mark(self.function, header)
 
-    def _file(self) -> str:
-        return self.func_ir.func_id.func.__code__.co_filename
-
     def _marked_headers(self) -> Iterator[Any]:
-        file = self._file()
+        file = self.func_ir.func_id.func.__code__.co_filename
         for label, block in self.blocks.items():
             for s in block.body:
                 value = getattr(s, "value", None)
