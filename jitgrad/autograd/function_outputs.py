@@ -200,6 +200,10 @@ class _Reordered(Node):
         """Whether that makes a second backward raise."""
         return self.node.frees()
 
+    def watched(self) -> tuple[Any, ...]:
+        """What the call saved."""
+        return self.node.watched()
+
 
 def _forbid_writes(results: Sequence[Any], written: set[int], differentiable: int) -> None:
     """Mark views that a Function returned: an inplace op on one would give its base a history without the Function."""

@@ -25,7 +25,8 @@ from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import FREED, Node, edge_of, node_of
-from jitgrad.core.storage import counter_of, empty_for
+from jitgrad.core.saved_versions import modified_message, writes
+from jitgrad.core.storage import UNWRITTEN, counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.engine.engine import run
@@ -46,11 +47,12 @@ class CompiledFunctionBackward(Node):
 
     ``saved`` are tensors that backward reads, watched for writes; ``arrays`` the memory that it finds them in, and all
     else that it needs of forward. ``freeing``: of the function's nodes, those that free what they saved when they have
-    run: which results each is behind, and which edges it leads to, as bits. ``freed``: those that have, as bits.
+    run: which results each is behind, which edges it leads to, and which of ``saved`` it saved, as bits. ``freed``:
+    those that have, as bits.
     """
 
     arrays: Any = ()
-    freeing: tuple[tuple[int, int], ...] = ()
+    freeing: tuple[tuple[int, int, int], ...] = ()
     freed = ran = 0
     owned = False  # a gradient may be the one that came in
     replay: Callable[..., Any]
@@ -66,15 +68,24 @@ class CompiledFunctionBackward(Node):
         return functools.partial(self._vjp, _bits(e is not None and node_of(e) in nodes for e in self.edges))
 
     def _vjp(self, toward: int, *grads: Tensor | None) -> Any:
+        needed = -1
         if toward == -1 and None not in grads:
             self.ran = (1 << len(self.freeing)) - 1
         else:
             there = _bits(g is not None for g in grads)
-            self.ran = _bits(bool(behind & there and leads & toward) for behind, leads in self.freeing)
+            ran = [bool(behind & there and leads & toward) for behind, leads, _ in self.freeing]
+            self.ran = _bits(ran)
+            needed = functools.reduce(operator.or_, [saves for r, (*_, saves) in zip(ran, self.freeing) if r], 0)
         if self.ran & self.freed:
             raise RuntimeError(FREED)
-        self.unpack()
+        self._compare(needed)
         return self.replay(self.arrays, grads)
+
+    def _compare(self, needed: int) -> None:
+        """RuntimeError if one of those saved tensors was written to since."""
+        for k, (tensor, version) in enumerate(zip(self.saved or (), self.versions, strict=True)):
+            if tensor._counter[0] != version and needed >> k & 1 and writes(tensor._counter[0]) != writes(version):
+                raise RuntimeError(modified_message(tensor, version, self))
 
     def vjp_recorded(self, *grads: Tensor | None) -> Any:
         """RuntimeError: there are no rules that could be differentiated."""
@@ -95,6 +106,7 @@ class Backward:
     """A recorded backward: from ``grads``, one for each of the ``results``, to ``found``, one for each of ``wanted``.
 
     ``block`` are the temporaries of forward that it reads; ``carried`` results and arguments whose memory it reads.
+    ``watched``: notes of tensors from outside, and results, that nodes have saved and refuse to read once written to.
     """
 
     def __init__(self, recording: Recording, results: list[Tensor]):
@@ -105,6 +117,7 @@ class Backward:
             (n, edge_of(n.tensor)) for n in recording.notes.tensors.values() if n.requires_grad
         ]
         self.wanted = [n for n, edge in given if node_of(edge) in reached]
+        saving = {n: n.watched() for n in freeing}  # before they run: some let go of it then
         first = self.first = len(recording.launches)
         self.grads = [_ones(r._layout) for r in results]
         del recording.launches[first:]
@@ -119,8 +132,20 @@ class Backward:
         behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
         self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
         leads = _leads_to([node_of(r._edge) for r in results], edges)
-        self.freeing = tuple({(_bits(n in nodes for nodes in behind), leads[n]) for n in freeing})
+        saves = self._watch(saving)
+        self.freeing = tuple({(_bits(n in nodes for nodes in behind), leads[n], saves[n]) for n in freeing})
         self._sort_out()
+
+    def _watch(self, saving: dict[Node, tuple[Any, ...]]) -> dict[Node, int]:
+        """Find out what is watched for writes; returns which of it each node saved, as bits."""
+        counters = {n: {_memory(t) for t in saved} for n, saved in saving.items()}
+        every = set().union(*counters.values())
+        notes = self.recording.notes.tensors
+        outside = [n for n in notes.values() if _memory(n.tensor) in every]
+        new = {id(r): r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in notes}
+        self.watched: list[TensorNote | Tensor] = [*outside, *(r for r in new.values() if _memory(r) in every)]
+        known = [_memory(w if isinstance(w, Tensor) else w.tensor) for w in self.watched]
+        return {n: _bits(k in those for k in known) for n, those in counters.items()}
 
     def _sort_out(self) -> None:
         """Find out what backward reads of forward."""
@@ -232,6 +257,11 @@ def alias(tensor: Tensor) -> Tensor:
 def _bits(those: Iterable[bool]) -> int:
     """Truth values as the bits of a number, the first one the lowest."""
     return sum(1 << k for k, one in enumerate(those) if one)
+
+
+def _memory(tensor: Tensor) -> int:
+    """What tensors have in common that count the same writes."""
+    return id(tensor if tensor._counter is UNWRITTEN else tensor._counter)
 
 
 def _leads_to(first: Iterable[Node], edges: Sequence[Any]) -> dict[Node, int]:

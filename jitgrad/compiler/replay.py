@@ -376,10 +376,8 @@ class _Text:
         slots = {f.name for f in self.fresh if id(f.root) in backward.read_results}
         slots |= {f"{self.expression(n)}._data" for n in backward.read_notes if self.moves(n)}
         carried = sorted(slots) + [block.name for block in self.blocks]
-        results = [r for r in self._new_results() if id(root_of(r._data)) in backward.read_results]
-        saved = [self.expression(n) for n in backward.read_notes]
-        aliases = [f"alias({made[id(r)]})" for r in {id(r): r for r in results}.values()]
-        watched, edges = [*saved, *aliases], [f"edge_of({self.expression(n)})" for n in backward.wanted]
+        watched = [f"alias({made[id(w)]})" if isinstance(w, Tensor) else self.expression(w) for w in backward.watched]
+        edges = [f"edge_of({self.expression(n)})" for n in backward.wanted]
         self.scope["backward"] = backward.function(
             self.blocks, self.fresh, self.moving, carried, self.options.passes
         )  # fmt: skip

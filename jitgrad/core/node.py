@@ -233,6 +233,10 @@ class Node:
         """Whether ``release`` makes a second backward raise."""
         return bool(self.saved)
 
+    def watched(self) -> tuple[Any, ...]:
+        """The saved tensors that have to be as they were when it runs."""
+        return self.saved or ()
+
     def unpack(self) -> tuple[Any, ...]:
         """The saved tensors; RuntimeError if they are freed, or one was written to since it was saved."""
         saved = self.saved

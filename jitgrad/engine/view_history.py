@@ -165,6 +165,10 @@ class CopySlices(Node):
         """True."""
         return True
 
+    def watched(self) -> tuple[Any, ...]:
+        """What the writer saved."""
+        return self.writer.watched()
+
 
 # -- after a write ------------------------------------------------------------------------------------
 

@@ -235,6 +235,40 @@ def test_what_a_run_does_not_come_by_is_not_freed():
             torch.autograd.grad(other.sum(), w)
 
 
+def test_writes_to_what_only_other_gradients_need():
+    """As uncompiled, a node refuses when it runs, whichever of what it has saved was written to, and no other does."""
+
+    def found_after(writes, wanted, compiling):
+        w, v, x = (normal(3, seed=k).requires_grad_() for k in range(3))
+        base = normal(3, seed=3)
+        part = base[1:]
+
+        def function(x, part):
+            return torch.exp(torch.sin(w) * part.square().sum()) * x * w, torch.tanh(x.view(3)), x * v
+
+        run = torch.compile(function, fullgraph=True) if compiling else function
+        for _ in range(3):
+            results = run(x, part)
+        tensors = {"w": w, "v": v, "x": x, "base": base, "r": results[1], "of r": results[1].detach()}
+        with torch.no_grad():
+            for name in writes:
+                tensors[name].mul_(2)
+        try:
+            return torch.autograd.grad([r.sum() for r in results], [tensors[n] for n in wanted], allow_unused=True)
+        except RuntimeError as error:
+            return str(error)[:50]
+
+    for writes in ["", "w", "v", "x", "r", "wx", ["base"], ["of r"], "vr"]:
+        for wanted in ["w", "v", "x", "wv", "wx", "vx"]:
+            eager, compiled = found_after(writes, wanted, False), found_after(writes, wanted, True)
+            assert type(eager) is type(compiled), (writes, wanted)
+            if isinstance(eager, str):
+                assert eager == compiled
+            else:
+                for e, c in zip(eager, compiled, strict=True):
+                    torch.testing.assert_close(c, e)
+
+
 def test_hooks_registered_inside_on_what_is_outside():
     seen = []
 
