@@ -12,6 +12,7 @@ module.
     swap(address, old, new)                     write ``new`` if ``old`` is there; 1 if it was, else 0
     subtract(address, word)                     subtract from what is there
     spin_hint()                                 tells the core that the program waits in a loop
+    float_mode(), set_float_mode(word)          how this thread's core rounds, and what it does with denormal numbers
     call(function, word)                        calls a C function void(intptr_t)
     ask(function, word)                         calls a C function intptr_t(intptr_t)
     give_way(function)                          calls a C function int(void): sched_yield
@@ -35,14 +36,17 @@ from numba.core.registry import cpu_target
 from jitgrad.kernels.compiler import kept_library, numba_setting
 from jitgrad.kernels.words.syntax import definition, parameters
 
-__all__ = ["WORD", "compiled_words", "new_library"]
+__all__ = ["FLUSH", "WORD", "compiled_words", "new_library"]
 
 WORD, INT, NOTHING = ir.IntType(64), ir.IntType(32), ir.VoidType()
 _ORDER = "seq_cst"
 # LLVM's function, and its arguments, that tells a core that it spins: its other hardware thread then runs faster.
+_X86_64, _ARM64 = ("x86_64", "AMD64"), ("arm64", "aarch64", "ARM64")
+# The bits of a float mode by which denormal operands and results are taken for zero; 0 where none are known.
+FLUSH = 0x8040 if platform.machine() in _X86_64 else 1 << 24 if platform.machine() in _ARM64 else 0
 _X86: Any = ("llvm.x86.sse2.pause", [])
 _ARM: Any = ("llvm.aarch64.hint", [INT(1)])
-_SPIN_HINTS = {"x86_64": _X86, "AMD64": _X86, "arm64": _ARM, "aarch64": _ARM, "ARM64": _ARM}
+_SPIN_HINTS = {**dict.fromkeys(_X86_64, _X86), **dict.fromkeys(_ARM64, _ARM)}
 _BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.BitAnd: "and_", ast.BitOr: "or_",
     ast.LShift: "shl", ast.RShift: "ashr",
@@ -68,8 +72,43 @@ def _foreign(result: Any, *parameters: Any) -> Callable[..., Any]:
 def _spin_hint(builder: ir.IRBuilder) -> None:
     if platform.machine() in _SPIN_HINTS:
         name, numbers = _SPIN_HINTS[platform.machine()]
-        kind = ir.FunctionType(NOTHING, [n.type for n in numbers])
-        builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), numbers)
+        builder.call(_declared(builder, name, NOTHING, *[n.type for n in numbers]), numbers)
+
+
+def _float_mode(builder: ir.IRBuilder) -> Any:
+    if platform.machine() in _ARM64:
+        return builder.call(_declared(builder, "llvm.aarch64.get.fpcr", WORD), [])
+    if platform.machine() not in _X86_64:
+        return WORD(0)
+    place = _slot(builder)
+    _move_mxcsr(builder, "stmxcsr", place)
+    return builder.zext(builder.load(place), WORD)
+
+
+def _set_float_mode(builder: ir.IRBuilder, word: Any) -> None:
+    if platform.machine() in _ARM64:
+        builder.call(_declared(builder, "llvm.aarch64.set.fpcr", NOTHING, WORD), [word])
+    elif platform.machine() in _X86_64:
+        place = _slot(builder)
+        builder.store(builder.trunc(word, INT), place)
+        _move_mxcsr(builder, "ldmxcsr", place)
+
+
+def _slot(builder: ir.IRBuilder) -> Any:
+    """A place on the stack, in the first block: one made in a loop would be another one in each round."""
+    with builder.goto_entry_block():
+        return builder.alloca(INT)
+
+
+def _move_mxcsr(builder: ir.IRBuilder, instruction: str, place: Any) -> None:
+    byte = ir.IntType(8).as_pointer()
+    builder.call(_declared(builder, f"llvm.x86.sse.{instruction}", NOTHING, byte), [builder.bitcast(place, byte)])
+
+
+def _declared(builder: ir.IRBuilder, name: str, result: Any, *parameters: Any) -> Any:
+    """LLVM's own function of that name."""
+    made = builder.module.globals.get(name)
+    return made or ir.Function(builder.module, ir.FunctionType(result, parameters), name)
 
 
 def _swap(builder: ir.IRBuilder, address: Any, old: Any, new: Any) -> Any:
@@ -94,6 +133,8 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "copy": _copy,
     "subtract": lambda b, address, word: b.atomic_rmw("sub", _at(b, address), word, _ORDER),
     "spin_hint": _spin_hint,
+    "float_mode": _float_mode,
+    "set_float_mode": _set_float_mode,
     "call": _foreign(NOTHING, WORD),
     "ask": _foreign(WORD, WORD),
     "give_way": _foreign(INT),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 
-from jitgrad.kernels.machine_words import compiled_words
+from jitgrad.kernels.machine_words import FLUSH, compiled_words
 
 __all__ = [
     "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "DATA", "FIRST", "GIVE_WAY", "LAST", "MOST_PARTS", "MOST_WORKERS",
@@ -36,6 +36,7 @@ __all__ = [
 TABLE, LEFT, BUSY, STOP = 128, 256, 384, 512
 WAIT, RELEASE, GIVE_WAY, SPINS, NAP = 640, 648, 656, 664, 672  # three functions' addresses, a number, a lock
 HELD = 392  # whether the caller of `claim` has a job
+MODE = 136  # the caller's float mode, which workers have while they do his jobs
 WORKERS, WORKER_BYTES, MOST_WORKERS = 768, 128, 512  # of each worker: whether it sleeps, its lock
 PARTS_TABLE, MOST_PARTS = WORKERS + WORKER_BYTES * MOST_WORKERS, 256
 BLOCKS, BLOCK = PARTS_TABLE + 16 * MOST_PARTS, 1024  # the arguments of a part, in so many bytes
@@ -97,6 +98,7 @@ def serve(control, worker):
         word = load(control)
         if has_jobs(word, worker):
             if swap(control, word, word - 1):
+                set_float_mode(load(control + MODE))
                 run_job(control, (word & FIELD) - 1)
             spins = 0
         elif load(control + STOP):
@@ -121,6 +123,7 @@ def wake(control, helpers):
 def publish(control, table, count, helpers):
     """Let up to ``helpers`` workers begin with the jobs of a table."""
     store(control + TABLE, table)
+    store(control + MODE, float_mode())
     store(control + LEFT, count)
     region = ((load(control) >> 40) + 1) & REGIONS
     store(control, region << 40 | helpers << 28 | count)
@@ -285,6 +288,12 @@ def spin(rounds):
         spin_hint()
 
 
+def flush(on):
+    """Let this thread take denormal numbers for zero (1), or not any more (0)."""
+    word = float_mode()
+    set_float_mode(word - (word & FLUSH) + FLUSH * on)
+
+
 @functools.cache
 def compiled_pool():
     """The addresses of the functions above, by name."""
@@ -292,4 +301,4 @@ def compiled_pool():
         run_job, take_first, has_jobs, sleep, wake, publish, wait_for_workers, run_table, write_array, write_arguments,
         put_down,
     ]  # fmt: skip
-    return compiled_words("pool", [serve, split, run, start, claim, finish, stop, spin], helpers)
+    return compiled_words("pool", [serve, split, run, start, claim, finish, stop, spin, flush], helpers)

@@ -29,11 +29,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jitgrad.kernels import pool_code
+from jitgrad.kernels.machine_words import FLUSH
 from jitgrad.kernels.native_entry import raise_error
 
 __all__ = [
-    "control", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split", "run_together",
-    "set_num_threads",
+    "control", "flush_denormals", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split",
+    "run_together", "set_num_threads",
 ]  # fmt: skip
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -116,6 +117,7 @@ class _Pool:
         self.finish = ctypes.CFUNCTYPE(word, word, ctypes.c_void_p)(code["finish"])
         self.serve = ctypes.CFUNCTYPE(word, word, word)(code["serve"])
         self.stop = ctypes.CFUNCTYPE(word, word)(code["stop"])
+        self.flush = ctypes.CFUNCTYPE(word, word)(code["flush"])
         spin = ctypes.CFUNCTYPE(word, word)(code["spin"])
         self.control, self.stopped = control, False
         if sys.platform == "win32":
@@ -246,6 +248,16 @@ def set_num_threads(count: int) -> None:
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     _threads = count
+
+
+def flush_denormals(on: bool) -> bool:
+    """Let kernels that this thread calls take denormal numbers for zero; False where the processor is an unknown one.
+
+    Workers take over the float mode of the thread whose jobs they do.
+    """
+    if FLUSH:
+        _pool_of(0).flush(on)
+    return FLUSH != 0
 
 
 def run_together(jobs: Sequence[Job]) -> None:

@@ -52,13 +52,15 @@ EVERY_PROBLEM: dict[str, Callable[[Any], Problem]] = {
 SAMPLE = 0.012
 
 
-def serve(engine: str, checkout: str, threads: str) -> None:
+def serve(engine: str, checkout: str, threads: str, flush: str) -> None:
     """Answer lines on standard input, of a request and a name; ``engine``: a module, ``checkout`` first.
+
+    flush: not empty if denormal numbers are to be taken for zero.
 
     seconds: those of a call. numbers: what five steps of a problem lead to.
     """
     sys.path.insert(0, checkout)
-    module = _loaded(engine, threads)
+    module = _loaded(engine, threads, flush)
     assert engine != "jitgrad" or Path(module.__file__).parents[1] == Path(checkout), module.__file__
     made: dict[str, Problem] = {}
     counts: dict[str, int] = {}
@@ -85,7 +87,7 @@ def _problem(module: Any, name: str) -> Problem:
     return Problem(WORKS[name](module), list)
 
 
-def _loaded(engine: str, threads: str) -> Any:
+def _loaded(engine: str, threads: str, flush: str) -> Any:
     """The module of an engine, with so many threads; with as many as it takes by itself if that is empty."""
     if engine == "jax":
         if threads:
@@ -94,6 +96,8 @@ def _loaded(engine: str, threads: str) -> Any:
         jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when its results are there
         return jax
     module = import_module(engine)
+    if flush:
+        module.set_flush_denormal(True)
     if threads:
         module.set_num_threads(int(threads))
     return module
@@ -106,15 +110,17 @@ class Failure(Exception):
 class Contender:
     """A process that times the work it is asked for, with one engine.
 
-    threads: by default as many as the engine takes by itself. variant: what the names of its works begin with.
+    threads: by default as many as the engine takes by itself. variant: what the names of its works begin with. flush:
+    whether denormal numbers are taken for zero, which JAX always does.
     """
 
     def __init__(
-        self, engine: str = "jitgrad", checkout: Path = BENCH.parent, threads: int | None = None, variant: str = ""
-    ):
+        self, engine: str = "jitgrad", checkout: Path = BENCH.parent, threads: int | None = None, variant: str = "",
+        flush: bool = False,
+    ):  # fmt: skip
         self.variant = variant
         code = "import sys; sys.path.insert(0, sys.argv[1]); from figures.contenders import serve; serve(*sys.argv[2:])"
-        given = [str(BENCH), engine, str(checkout.resolve()), str(threads or "")]
+        given = [str(BENCH), engine, str(checkout.resolve()), str(threads or ""), "flush" * flush]
         command = [sys.executable, "-c", code, *given]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

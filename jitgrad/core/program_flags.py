@@ -1,7 +1,7 @@
-"""Settings of a program that PyTorch has and that change nothing here, with PyTorch's defaults and checks.
+"""Settings of a program that PyTorch has and that change nothing here but for one, with PyTorch's defaults.
 
 Programs set them at their start. Every op of jitgrad is deterministic and products are of full precision, so there is
-nothing to switch; what was set is what the getters answer.
+nothing to switch; what was set is what the getters answer. ``set_flush_denormal`` does what it says.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from jitgrad.core.user_frame import user_level
+from jitgrad.kernels.threads import flush_denormals
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi", "get_deterministic_debug_mode",
@@ -82,9 +83,16 @@ def get_float32_matmul_precision() -> str:
     return _flags.precision
 
 
-def set_flush_denormal(mode: bool) -> bool:
-    """False: numbers below the smallest normal one are never flushed to zero here."""
-    return False
+def set_flush_denormal(mode: bool, /) -> bool:
+    """Whether this thread's ops take numbers below the smallest normal one for zero from now on, or as they are again.
+
+    Processors need many times as long for an op on such numbers. They come about where averages of gradients that have
+    become zero shrink, as Adam's of the weights of a ReLU that is never active any more. RuntimeError for what is no
+    bool. Returns False, and changes nothing, on other processors than x86-64 and ARM64.
+    """
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
+    return flush_denormals(mode)
 
 
 def get_num_interop_threads() -> int:

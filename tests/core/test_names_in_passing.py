@@ -1,10 +1,12 @@
 """Names of PyTorch's that programs touch in passing: what they answer, and what is refused."""
 
 import importlib
+import threading
 
 import pytest
 
 import jitgrad as torch
+from jitgrad.kernels.machine_words import FLUSH
 
 
 def test_devices_that_are_not_there():
@@ -154,3 +156,28 @@ def test_types_of_cuda_tensors():
     if not torch.cuda.is_available():
         with pytest.raises(TypeError, match="type torch.cuda.LongTensor not available. Torch not compiled with CUDA"):
             torch.cuda.LongTensor(2)
+
+
+@pytest.mark.skipif(not FLUSH, reason="what the processor does with denormal numbers can't be switched")
+def test_denormal_numbers():
+    """Kept, or taken for zero by ops of the thread that asked for it, its workers and compiled functions included."""
+    small = torch.full((200_000,), 2e-38)
+    halves = torch.compile(lambda x: (x * 0.5).exp() - 1 + x * 0.5)
+    kept = [halves(small).count_nonzero().item() for _ in range(3)]
+    assert kept == [small.numel()] * 3 and (small * 0.5).count_nonzero() == small.numel()
+    try:
+        assert torch.set_flush_denormal(True)
+        assert (small * 0.5).count_nonzero() == 0 and (small[:3] * 0.5).tolist() == [0.0] * 3
+        assert halves(small).count_nonzero() == 0
+        of_others = []
+        other = threading.Thread(target=lambda: of_others.append(torch.set_flush_denormal(False)))
+        other.start()
+        other.join()
+        assert of_others == [True] and (small * 0.5).count_nonzero() == 0
+    finally:
+        assert torch.set_flush_denormal(False)
+    assert (small * 0.5).count_nonzero() == small.numel() and halves(small).count_nonzero() == small.numel()
+    with pytest.raises(RuntimeError, match="flush_denormal expects a bool, but got int"):
+        torch.set_flush_denormal(1)
+    with pytest.raises(TypeError):
+        torch.set_flush_denormal(mode=True)
