@@ -23,10 +23,12 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE", "INLINE_REASSOC", "Argument", "converted", "element", "elementwise_text", "fill", "retype", "retyped",
-    "scalar_type", "words_text",
+    "INLINE", "INLINE_REASSOC", "WIDE", "Argument", "converted", "element", "elementwise_text", "fill", "retype",
+    "retyped", "scalar_type", "words_text",
 ]  # fmt: skip
 
+# A line of its own, of a text whose loops take so many instructions that they gain by the widest registers.
+WIDE = "# wide registers"
 Literal = int | float
 
 
@@ -103,7 +105,7 @@ def retyped(tree: ast.AST, integers: bool = False) -> ast.AST:
 
 
 def words_text(names: Iterable[str], dtype: str) -> str:
-    """Return definitions of ``names`` and of the words that they use, in order of need."""
+    """Return definitions of ``names`` and of the words that they use, in order of need; last a remark on vectors."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -117,7 +119,8 @@ def words_text(names: Iterable[str], dtype: str) -> str:
 
     for name in sorted(names):
         add(name)
-    return "\n".join(done.values())
+    wide = [f"{WIDE}\n"] if any(WORDS[name].approximates for name in done) else []
+    return "\n".join([*done.values(), *wide])
 
 
 # What decorates helpers. They are called from kernels only: wrappers for Python and C would go unused.

@@ -311,6 +311,8 @@ def program(seed, ops, optimizers):
     rng = np.random.default_rng([seed, 1])
     n, m = (int(v) for v in rng.integers(2, 6, 2))
     text = WiderProgram(rng, sorted(ops)).write_all()
+    if "box.compiled" in text:  # whose gradients can't be differentiated, but where the program around it is one
+        text = text.replace("create_graph", "retain_graph")
     if "global counter" in text:  # declared once, before all else
         text = "".join(line for line in text.splitlines(True) if line.strip() != "global counter")
         text = text.replace("def step(x):\n", "def step(x):\n    global counter\n")
