@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from jitgrad.amp.op_lists import FLOAT32, LOW, PROMOTE
 from jitgrad.core import dtypes
+from jitgrad.core.casting import regions
+from jitgrad.core.casting import state as _state
 from jitgrad.core.device import device
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
@@ -25,20 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _State(threading.local):
-    """The settings of a thread, by device type, and how many regions are open."""
-
-    def __init__(self) -> None:
-        self.enabled = {"cpu": False, "cuda": False}
-        self.dtype = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
-        self.cache_enabled, self.nesting = True, 0
-        self.inside = False  # within an op that was cast: the ops that it is made of are not
-        self.cache: dict[int, tuple[Any, Tensor]] = {}  # {id of a leaf: (weak reference to it, its cast)}
-
-
-_state = _State()
 _lock = threading.Lock()
-_observing = 0  # regions, of all threads, in which something is cast
 
 
 # -- settings -----------------------------------------------------------------------------------------
@@ -65,15 +54,14 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Switch the casts for a device type on or off."""
-    global _observing
     name, on = ("cuda", device_type) if enabled is None else (_known(device_type), enabled)
     before, _state.enabled[name] = _state.enabled[name], bool(on)
     if name == "cpu" and bool(on) != before:
         with _lock:
-            _observing += 1 if on else -1
-            if on and _observing == 1:
+            regions.count += 1 if on else -1
+            if on and regions.count == 1:
                 add_observer(_cast_call)
-            elif not on and _observing == 0:
+            elif not on and regions.count == 0:
                 remove_observer(_cast_call)
 
 

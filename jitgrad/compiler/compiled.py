@@ -20,7 +20,9 @@ from jitgrad.compiler.options import DEFAULT, Options, options_of
 from jitgrad.compiler.parts import Cut, Parts, Stretch, parts_of, positional_names
 from jitgrad.compiler.recording import Recording, record
 from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
+from jitgrad.core.casting import state as casting
 from jitgrad.core.errors import type_name
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.collector import paused_collector
@@ -82,7 +84,7 @@ class Compiled:
                 return self._compiled_function(*args, **kwargs)
             if result is not MISS:
                 return result
-        if _state.recording or observers:
+        if _state.recording or observers or grad_state.levels or grad_state.function_modes:
             return self._compiled_function(*args, **kwargs)
         if self._parts is not None:
             return self._parts.run(*args, **kwargs)
@@ -94,6 +96,7 @@ class Compiled:
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _state.recording = True
+        casting.cache.clear()  # casts of parameters are to be part of the recording
         try:
             made = record(self._compiled_function, args, kwargs)
             self._twice |= made.differentiates_twice

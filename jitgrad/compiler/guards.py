@@ -11,12 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jitgrad.autograd import anomaly
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
-from jitgrad.core import dtypes, tensor_observers
-from jitgrad.core.node import node_observers
-from jitgrad.engine import task
-from jitgrad.kernels import launch, threads
 from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
 
 __all__ = ["Attribute", "Guards", "Item", "Names", "NotReplayable", "one_each"]
@@ -108,15 +103,6 @@ class Guards:
             self._add(guard)
         for key, (obj, item) in notes.live.items():
             self._group(obj).live.append((key, item))
-
-    def add_modes(self) -> None:
-        """Add what kernels and Python code depend on that is the same for all threads."""
-        depends, name = self.depends, self.name
-        depends(vars(threads), f"{name(threads)}.get_num_threads() == {threads.get_num_threads()}")
-        depends(vars(dtypes), f"{name(dtypes)}.get_default_dtype() is {name(dtypes.get_default_dtype())}")
-        depends(vars(anomaly._mode), f"not {name(anomaly._mode)}.enabled")
-        for those in (launch.observers, node_observers, task.observers, tensor_observers.tensor_observers):
-            depends(those, f"not {name(those)}")
 
     def _group(self, obj: Any) -> _Group:
         group = self._groups.get(id(obj))

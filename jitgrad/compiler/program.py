@@ -31,6 +31,7 @@ class Stretches:
         if constants:
             parts = [[made for made in part if constants.isdisjoint(written_roots([made]))] for part in parts]
         self.parts = improved(parts, temporaries.keeps, passes)
+        self.ends: list[tuple[int, Launch]] = []  # of the launches in `program`: the row behind, and what they are
         self._actions = [[], *([a for a in actions if a.launch == start] for start in starts[1:])]
 
     def __iter__(self) -> Iterator[Launch]:
@@ -57,6 +58,7 @@ class Stretches:
                     if id(root) in left:
                         builder.restore(root, left.pop(id(root))[1])
                 builder.launch(made.kernel, made.args)
+                self.ends.append((len(builder.rows), made))
                 for check in made.checks:
                     builder.check(*check)
         return builder.finish()

@@ -6,6 +6,7 @@ The function is text, generated for each recording, as recorders of nodes are: i
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
+from jitgrad.compiler.failures import after_failure
+from jitgrad.compiler.families import families_of
 from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import (
@@ -28,6 +31,7 @@ from jitgrad.compiler.memory import (
     meet,
     pairs_apart,
 )
+from jitgrad.compiler.modes import depend_on_modes
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
@@ -71,7 +75,7 @@ class _Text:
             "device_empty": device_memory.empty,
             "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,
             "next_sequence_number": next_sequence_number, "alias": alias, "Node": CompiledFunctionBackward,
-            "__name__": __name__,
+            "reference": weakref.ref, "__name__": __name__,
         }  # fmt: skip
         self.name = Names(self.scope)
         self.numbers = {id(leaf): k for k, leaf in enumerate(recording.leaves)}
@@ -83,6 +87,7 @@ class _Text:
         done = [a for action in self.notes.actions for a in action.args]
         read = [n.tensor for n in (*self.recording.results, *done) if was_read(n)]
         tensors = [*self._new_results(), *new_grads, *read]
+        self.families = families_of(self._new_results())
         self.fresh = fresh_of_tensors(tensors, self.recording, "fresh", self.recording.launches)
         self.moving = [
             Region(*extent_of(n.data), f"{self.expression(n)}._data", address_of(n.data))
@@ -132,7 +137,7 @@ class _Text:
         program = self.stretches.program(self.recording.initial, self.memory, self.options.timed)
         program.keep.append(self.temporaries.block)
         self.guards = Guards(self.notes, self.name, program.set_number)
-        self.guards.add_modes()
+        depend_on_modes(self.guards, self.name)
         for note in self.notes.tensors.values():
             self._add_tensor(note)
         self.guards.finish()
@@ -144,7 +149,11 @@ class _Text:
         locks = [g.lock for g in generators() if any(a is g._state for made in self.stretches for a in made.args)]
         if locks:  # nobody else may draw meanwhile
             run = [f"with {', '.join(map(self.name, locks))}:", *(f"    {line}" for line in run)]
-        if failing := self._after_failure():
+        changes = self.recording.changes
+        failing, self.scope["count"] = after_failure(
+            changes, lambda t: self.notes.tensors[id(t)], self.moves, self._leaf, self.stretches, program
+        )  # fmt: skip
+        if failing:
             run = ["try:", *(f"    {line}" for line in run), "except BaseException:", *failing, "    raise"]
         if program.brief:  # a call of ``begin``, which does not let go of Python's lock, is all of the run
             lines += run
@@ -231,7 +240,8 @@ class _Text:
     def _conditions(self) -> list[str]:
         state = grad_state
         own = f"state.enabled is {state.enabled} and state.inference is {state.inference} and state.scope is None"
-        lines = [f"if not ({own} and not state.levels and not saving.hooks): return MISS"]
+        plain = "not state.levels and not state.function_modes and not saving.hooks"
+        lines = [f"if not ({own} and {plain}): return MISS"]
         if self.guards.always:
             lines += ["try:", *(f"    if not ({c}): return MISS" for c in self.guards.always)]
             lines.append("except (AttributeError, KeyError, IndexError, ValueError, TypeError): return MISS")
@@ -328,11 +338,6 @@ class _Text:
         structure = self.name(self.recording.result_structure)
         return [*lines, f"return unflatten([{', '.join(leaves)}], {structure})"]
 
-    def _after_failure(self) -> list[str]:
-        """Lines for what was raised in the middle of a run: gradients that it would have left are not there."""
-        new = [c for c in self.recording.changes if c.new_grad and not self.moves(self.notes.tensors[id(c.tensor)])]
-        return [f"    {self._leaf(c)}._grad = None" for c in new]
-
     def _leaf(self, change: Change) -> str:
         return self.expression(self.notes.tensors[id(change.tensor)])
 
@@ -365,10 +370,12 @@ class _Text:
     def _new_tensor(self, tensor: Any, made: dict[int, str], lines: list[str]) -> str:
         """The name of a tensor that the run makes anew."""
         if id(tensor) not in made:
-            made[id(tensor)], fresh = f"t{len(made)}", self.fresh_of(tensor)
-            new_tensor(made[id(tensor)], tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
+            here = made[id(tensor)] = f"t{len(made)}"
+            fresh = self.fresh_of(tensor)
+            new_tensor(here, tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
+            lines += self.families.lines(here, tensor, lambda base: self._new_tensor(base, made, lines))
             if tensor._edge is not None and (self.backward is None or self.recording.is_freed(tensor)):
-                lines.append(f"{made[id(tensor)]}._edge = {self.name(tensor._edge)}")
+                lines.append(f"{here}._edge = {self.name(tensor._edge)}")
         return made[id(tensor)]
 
     def _node(self, backward: Backward, made: dict[int, str]) -> list[str]:

@@ -96,6 +96,7 @@ class Program:
         for row, call, args, _ in self.calls:
             if first < row:
                 self._rows(first, row)
+            self.reached = row
             call(*args)
             first = row
         if first < self._count:
@@ -126,6 +127,7 @@ class Program:
 
     def fail(self, row: int) -> None:
         """Raise the error that a row has left."""
+        self.reached = row
         error = int(self.words[self.starts[row] + HEAD - 1])
         self.words[self.starts[row] + HEAD - 1] = 0
         if row in self.checks:
