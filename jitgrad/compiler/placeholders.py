@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,12 @@ class Placeholders:
     """The placeholders of a recording's launches.
 
     ``announced``: ids of the memory of new tensors, those of their placeholders included. initial: ids of memory whose
-    first contents are kept. forget: called with the id of memory that has been freed.
+    first contents are kept. forgetting: sets of ids, from which that of memory is taken when it is
+    freed.
     """
 
-    def __init__(self, launches: list[Launch], initial: Collection[int], forget: Callable[[int], None]):
-        self.launches, self.announced, self._initial, self._forget = launches, set[int](), initial, forget
+    def __init__(self, launches: list[Launch], initial: Collection[int], forgetting: Iterable[set[int]]):
+        self.launches, self.announced, self._initial, self._forgetting = launches, set[int](), initial, forgetting
         self._roots: dict[int, _Root] = {}
         self._small: list[Any] = []
         self._constant: set[int] = set()  # ids of memory that holds what is computed of constants, perhaps
@@ -98,7 +99,8 @@ class Placeholders:
         self._roots.pop(key, None)
         self.announced.discard(key)
         self._constant.discard(key)
-        self._forget(key)
+        for those in self._forgetting:  # another array may get its id
+            those.discard(key)
 
     def _decide(self, found: _Root, root: Any) -> None:
         """Let an array be replaced in launches so far, unless what is in it may be asked for later."""

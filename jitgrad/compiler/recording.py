@@ -47,8 +47,9 @@ class Recording:
     """What `record` returns: ``result`` of the function, and what it takes to do the same again."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        # No cycle: what a recorded run has computed is to be freed at once, not when the collector comes by.
         self.launches: list[Launch] = []
-        self.notes = Notes(lambda: len(self.launches))
+        self.notes = Notes(self.launches.__len__)
         self.leaves, self.structure = flatten((args, kwargs))
         self.result: Any = None
         self.changes: list[Change] = []
@@ -61,7 +62,8 @@ class Recording:
         self._modes = _modes()
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
-        self.placeholders = Placeholders(self.launches, self.initial, self._forget)
+        forgetting = self._touched, self.notes.host_made
+        self.placeholders = Placeholders(self.launches, self.initial, forgetting)
         self._thread = threading.get_ident()
 
     # -- observers --------------------------------------------------------------------------------------
@@ -96,11 +98,6 @@ class Recording:
             self.notes.created[id(tensor)] = tensor
             if is_array(tensor._data):
                 self.placeholders.announce(root_of(tensor._data))
-
-    def _forget(self, key: int) -> None:
-        """Memory has been freed: another array may get its id."""
-        self._touched.discard(key)
-        self.notes.host_made.discard(key)
 
     def _on_read(self, what: str) -> None:
         if threading.get_ident() == self._thread and not self.notes.reading:

@@ -62,7 +62,7 @@ class Watch(BuiltinCalls):
 
     def __init__(self, notes: Notes):
         self.notes = notes
-        self.of_optimizers = _LiveWatch(notes) if type(self) is Watch else self
+        self._of_optimizers = _LiveWatch(notes) if type(self) is Watch else None
 
     def prepared(self, function: types.FunctionType) -> Callable[..., Any]:
         """The function rewritten; what it reads of its surroundings is guarded."""
@@ -76,7 +76,8 @@ class Watch(BuiltinCalls):
             return function
         module = module_of(function)
         try:
-            made = rewritten(function, self.of_optimizers if module.startswith("jitgrad.optim.") else self)
+            watch = self._of_optimizers if module.startswith("jitgrad.optim.") else None
+            made = rewritten(function, watch or self)
         except NotRewritable as error:
             notes.fail(f"{name} can't be followed: {error}", (code, error.line))
             return function

@@ -1,10 +1,14 @@
 """The memory of compiled functions: what a recording and its replays need at once."""
 
+import gc
+import weakref
+
 import pytest
 
 import jitgrad as torch
 from jitgrad.compiler import placeholders
 from jitgrad.core.block_pool import pool
+from tests.compiler.alike import normal
 
 SIZE = 1 << 19  # elements: arrays of 2 MB, more than an array of constants may have
 
@@ -126,3 +130,23 @@ def test_temporaries_that_are_written_in_part(every_size):
 
 def test_temporaries_that_backward_reads(every_size):
     agree(lambda x, w: ((x @ w).sigmoid() * (x @ w).tanh()).exp(), (4, 5), (5, 6), requires_grad=True)
+
+
+def test_what_was_recorded_is_freed_without_the_collector():
+    weight = normal(4, 4).requires_grad_()
+
+    def step(x):
+        weight.grad = None
+        y = torch.tanh(x @ weight)
+        y.sum().backward()
+        return y.detach()
+
+    for function in (step, lambda x: torch.tanh(x @ weight)):
+        compiled = torch.compile(function, fullgraph=True)
+        gc.collect()
+        gc.disable()
+        try:
+            found = [weakref.ref(compiled(normal(3, 4, seed=k))) for k in range(4)]
+            assert [reference() for reference in found] == [None] * 4
+        finally:
+            gc.enable()
