@@ -13,7 +13,10 @@ __all__ = ["Families", "families_of"]
 
 
 class Families:
-    """``together``: by id, the counters of several results, ``related`` the results that have views among them."""
+    """``together``: by id, the counters of several results; ``related`` results that have views among them.
+
+    Also related is a view to which writes can't be recorded.
+    """
 
     def __init__(self, together: set[int], related: set[int]):
         self.together, self.related = together, related
@@ -43,12 +46,13 @@ def families_of(results: Sequence[Tensor]) -> Families:
     """The families of new results. NotReplayable where a write to one would change the history of another."""
     every = list({id(r): r for r in results}.values())
     sizes = Counter(_family(r) for r in every)
-    related = [r for r in every if sizes[_family(r)] > 1]
+    several = [r for r in every if sizes[_family(r)] > 1]
     # Nobody may write to a view of several outputs, as ``chunk`` makes, so that of them no history is changed.
     safe = {_family(r) for r in every if r._view_kind == "multi"} - {id(r) for r in every}
-    unsafe = [r for r in related if _family(r) not in safe]
+    unsafe = [r for r in several if _family(r) not in safe]
     if any(r._requires_grad or (r._base is not None and r._base._requires_grad) for r in unsafe):
         raise NotReplayable("it returns a view of another of its results, and gradients flow through them")
+    related = [r for r in every if sizes[_family(r)] > 1 or r._view_kind]
     counters = [r._counter for r in (*every, *{id(r._base): r._base for r in related if r._base is not None}.values())]
     shared = Counter(id(c) for c in counters if c is not UNWRITTEN)
     return Families({key for key, count in shared.items() if count > 1}, {id(r) for r in related})

@@ -56,6 +56,7 @@ class TensorNote:
         self.grad, self.requires_grad, self.edge = tensor._grad, tensor._requires_grad, tensor._edge
         self.counter, self.version = tensor._counter, tensor._counter[0]
         self.grad_read = self.grad_written = False
+        self.reached = False  # whether a backward of the function's own has led to it
         self.hooks = hooks_of(tensor)
         self.owner: Tensor | None = None  # of which this is ``.grad``
 

@@ -115,10 +115,16 @@ class Recording:
         for note in list(self.notes.tensors.values()):
             if note.requires_grad and accumulate:
                 self.notes.grad_of(note)
-            if note.edge is None or (node := node_of(note.edge)) not in running:
+            edge = edge_of(note.tensor) if note.requires_grad else None
+            if edge is None or (node := node_of(edge)) not in running:
                 continue
-            if ends is None or not ends.isdisjoint(nodes_behind([node]) - {node}):
+            behind = nodes_behind([node])
+            if note.edge is not None and (ends is None or not ends.isdisjoint(behind - {node})):
                 self.notes.fail("it runs backward through the graph of an argument")
+            elif ends is None or not ends.isdisjoint(behind):
+                note.reached = True
+                if hooks_of(note.tensor):
+                    self.notes.fail("it runs backward to a tensor from outside that has hooks or retains its gradient")
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:

@@ -32,7 +32,7 @@ from jitgrad.compiler.memory import (
     pairs_apart,
 )
 from jitgrad.compiler.modes import depend_on_modes
-from jitgrad.compiler.notes import TensorNote
+from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, new_tensor
@@ -256,8 +256,10 @@ class _Text:
                 facts.append(Attribute(tensor, "_edge", None))
             else:
                 conditions.append(f"{here}._edge is not None")
-        if self.backward is None:  # else the engine calls the hooks
+        if self.backward is None or note.reached:  # else the engine calls the hooks
             facts.append(Attribute(tensor, "_leaf_hooks", None))
+        if note.reached and note.edge is not None:
+            conditions.append(f"not {name(hooks_of)}({here})")
         if note.grad_read and note.grad is None:
             facts.append(Attribute(tensor, "_grad", None))
         if not self.moves(note):

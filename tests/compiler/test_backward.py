@@ -302,6 +302,35 @@ def test_hooks_registered_inside_on_what_is_outside():
         assert found[0] == found[1]
 
 
+def test_hooks_that_backward_inside_comes_by():
+    seen = []
+
+    def of_leaf(x, w):
+        w.grad = None
+        (w * x).sum().backward()
+        return (w * x).exp()
+
+    def of_argument(x, w):
+        return torch.autograd.grad((x * x).sum(), x)[0] * w.detach()
+
+    for function in (of_leaf, of_argument):
+        found = []
+        for run in (function, torch.compile(function)):
+            w = normal(3, seed=9).requires_grad_()
+            for k in range(7):
+                x = normal(3, seed=k).requires_grad_() * 2
+                target = w if function is of_leaf else x
+                if k == 4:
+                    hook = target.register_hook(lambda g: seen.append(1) or g * 10)
+                if k == 5:
+                    hook.remove()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+                    found.append((run(x, w).tolist(), w.grad if w.grad is None else w.grad.tolist(), len(seen)))
+            del seen[:]
+        assert found[:7] == found[7:]
+
+
 def test_gradients_that_are_forgotten_and_asked_for_outside():
     net = nn.Linear(3, 2)
 

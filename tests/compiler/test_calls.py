@@ -65,6 +65,20 @@ def test_pieces_of_one_result():
         torch.testing.assert_close(found, torch.autograd.grad((a * b).sum() + c.sum(), weight)[0])
 
 
+def test_a_view_that_no_grad_has_made():
+    weight = normal(4).requires_grad_()
+
+    def function(x):
+        with torch.no_grad():
+            return (x * 2).view(4)
+
+    for run in (function, torch.compile(function, fullgraph=True)):
+        for k in range(4):
+            found = run(normal(2, 2, seed=k))
+            with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace"):
+                found += weight
+
+
 def test_writes_before_an_error_are_counted():
     """Else backward would use what was saved before, and written to since."""
 
