@@ -27,6 +27,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.launch import observers
+from jitgrad.nn.modules.module import Module
 
 __all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
 
@@ -34,6 +35,11 @@ NOT_BUILT = "no program could be built of it"
 _MOST_VARIANTS = 8
 # The first calls often prepare what later ones only use, such as the state of an optimiser.
 _ATTEMPTS = 3
+
+
+_OWN = {
+    "_compiled_function", "_fullgraph", "_options", "_variants", "_given", "_failures", "_given_up", "_twice", "_parts",
+}  # fmt: skip
 
 
 class CompileWarning(UserWarning):
@@ -76,6 +82,14 @@ class Compiled:
         if name == "_compiled_function":  # while a copy or a pickle is made
             raise AttributeError(name)
         return getattr(self._compiled_function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Of a compiled module attributes are set that it isn't itself made of."""
+        function = vars(self).get("_compiled_function")
+        if isinstance(function, Module) and name not in _OWN:
+            setattr(function, name, value)
+        else:
+            super().__setattr__(name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for replay in self._variants:

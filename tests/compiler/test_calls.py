@@ -145,3 +145,13 @@ def test_transforms_and_modes_of_a_call():
         with Mode():
             compiled(x)
         assert seen == ["mul", "sin", "sum"] * (k + 1)
+
+
+def test_attributes_set_on_a_compiled_module():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    compiled = torch.compile(net)
+    compiled.scale = 3
+    compiled.training = False
+    compiled.extra = nn.Parameter(torch.ones(1))
+    assert net.scale == 3 and not net.training and "extra" in dict(net.named_parameters())
+    assert "scale" not in vars(compiled) and compiled.scale == 3
