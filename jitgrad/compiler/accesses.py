@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.notes import Notes, is_scalar
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.trust import (
     ABSENT,
@@ -18,6 +18,7 @@ from jitgrad.compiler.trust import (
     ITERATORS,
     PLAIN,
     is_ours,
+    is_users,
     is_watched,
     special_method,
     static_attribute,
@@ -62,14 +63,16 @@ class Accesses:
             value = getattr(obj, name)
             notes.attribute(obj, name, value)
             return value
+        if isinstance(obj, type):
+            return self._attr_of_class(obj, name)
         kind = type(obj)
-        if isinstance(obj, (*PLAIN, *CONTAINERS, super)) and not isinstance(obj, type):
+        if isinstance(obj, (*PLAIN, *CONTAINERS, super)):
             return getattr(obj, name)
         static = static_attribute(kind, name)
         if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
             return self.call(static.fget, obj)
         own = getattr(obj, "__dict__", {})
-        if static is ABSENT and name not in own and not isinstance(obj, type):
+        if static is ABSENT and name not in own:
             if isinstance(fallback := static_attribute(kind, "__getattr__"), types.FunctionType):
                 notes.lacks(obj, name)
                 return self.call(fallback, obj, name)
@@ -82,6 +85,13 @@ class Accesses:
                     notes.attribute(kind, name, getattr(kind, name))
             else:
                 notes.attribute(obj, name, value)
+        return value
+
+    def _attr_of_class(self, cls: type, name: str) -> Any:
+        value = getattr(cls, name)
+        # Methods that are bound, and what a metaclass computes, are other objects each time.
+        if is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
+            self.notes.attribute(cls, name, value)
         return value
 
     def item(self, obj: Any, key: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 import jitgrad
 from jitgrad.compiler.numbers import plain, read_number, was_read
+from jitgrad.compiler.trust import is_users
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
@@ -128,8 +129,8 @@ class Notes:
     # -- objects --------------------------------------------------------------------------------------
 
     def is_known(self, obj: Any) -> bool:
-        """Whether the object was there before."""
-        return id(obj) in self.known or id(obj) in self.tensors
+        """Whether the object was there before; a program's classes are taken for that."""
+        return id(obj) in self.known or id(obj) in self.tensors or (isinstance(obj, type) and is_users(obj))
 
     def know(self, value: Any) -> None:
         """Note an object that was there before, in which reads are guarded and changes noticed."""

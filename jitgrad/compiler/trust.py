@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ABSENT", "CONTAINERS", "ITERATORS", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_watched",
-    "module_of", "special_method", "static_attribute", "title",
+    "ABSENT", "CONTAINERS", "ITERATORS", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_users",
+    "is_watched", "module_of", "special_method", "static_attribute", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -45,6 +45,7 @@ ITERATORS: tuple[type, ...] = (
     type(iter(range(0))), type(OrderedDict().values()), type(OrderedDict().items()), type(OrderedDict().keys()),
     type(iter(OrderedDict())), type(iter("")), type(iter(set())),
 )  # fmt: skip
+_HEAP = 1 << 9  # of a class's flags: it was made by a class statement, or a call of ``type``
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 
 
@@ -65,6 +66,11 @@ def is_ours(kind: type) -> bool:
     """Whether a class is one of jitgrad's, other than those whose methods are watched."""
     module = getattr(kind, "__module__", "") or ""
     return module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
+
+
+def is_users(kind: type) -> bool:
+    """Whether a class is one of a program's: attributes of it may be assigned to."""
+    return bool(kind.__flags__ & _HEAP) and not (kind.__module__ or "").startswith(("jitgrad.", "numpy"))
 
 
 def static_attribute(kind: type, name: str) -> Any:

@@ -9,6 +9,64 @@ from tests.compiler.alike import normal
 F = nn.functional
 
 
+class Shared:
+    """What a class has for all: a number, a list."""
+
+    factor, calls, log = 2, 0, []
+
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.factor
+
+    def by_type(self, x):
+        return x * type(self).factor
+
+
+class Derived(Shared):
+    pass
+
+
+def counted(x):
+    Shared.calls += 1
+    return x * 2
+
+
+def counted_and_read(x):
+    Shared.calls += 1
+    return x * Shared.calls
+
+
+def logged(x):
+    Shared.log.append(len(Shared.log))
+    return x * len(Shared.log)
+
+
+CLASSES = {
+    "class method": Shared.scaled, "inherited": Derived.scaled, "type": Derived().by_type,
+    "global": lambda x: x * Derived.factor, "getattr": lambda x: x * getattr(Shared, "factor"),  # noqa: B009
+    "counted": counted, "counted and read": counted_and_read, "logged": logged,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::jitgrad.compiler.CompileWarning")
+@pytest.mark.parametrize("name", CLASSES)
+def test_attributes_of_classes(name, monkeypatch):
+    """They are guarded, and what a function changes of a class is not lost."""
+    found = []
+    for run in (CLASSES[name], torch.compile(CLASSES[name])):
+        monkeypatch.setattr(Shared, "factor", 2)
+        monkeypatch.setattr(Shared, "calls", 0)
+        monkeypatch.setattr(Shared, "log", [])
+        for k in range(7):
+            if k == 4:
+                Shared.factor = 5
+            if k == 6:
+                monkeypatch.setattr(Derived, "factor", 7, raising=False)
+            found.append((run(normal(3, seed=k)).tolist(), Shared.calls, list(Shared.log)))
+        monkeypatch.undo()
+    assert found[:7] == found[7:]
+
+
 def facts(value):
     """What of results can be compared, those that share memory included."""
     if isinstance(value, torch.Tensor):
