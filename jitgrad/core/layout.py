@@ -215,10 +215,13 @@ def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bo
 
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
     """The Layout of a NumPy or device array, whose strides are in bytes."""
+    shape = array.shape
+    # The strides of sizes 1 and 0 may be any: they are not used, but shown.
     if getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous():
-        return intern(array.dtype, array.shape, None, device)
+        if 1 not in shape and 0 not in shape:
+            return intern(array.dtype, shape, None, device)
     item = array.dtype.itemsize
-    return intern(array.dtype, array.shape, tuple(s // item for s in array.strides), device)
+    return intern(array.dtype, shape, tuple([s // item for s in array.strides]), device)
 
 
 def as_float32(layout: Layout) -> Layout:

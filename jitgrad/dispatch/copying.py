@@ -112,11 +112,9 @@ _preserved: dict[Layout, Layout] = cache()
 
 
 def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
-    if layout.contiguous:
-        found = intern(numpy_dtype, layout.shape, None, layout.device)
-    else:
-        strides = layout.strides if is_dense(layout) else dense_strides([layout], layout.shape)
-        found = intern(numpy_dtype, layout.shape, strides, layout.device)
+    dense = layout.contiguous or is_dense(layout)  # the first is true of empty ones, too
+    strides = layout.strides if dense else dense_strides([layout], layout.shape)
+    found = intern(numpy_dtype, layout.shape, strides, layout.device)
     if numpy_dtype is layout.numpy_dtype:
         _preserved[layout] = found
     return found

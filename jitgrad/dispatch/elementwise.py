@@ -251,7 +251,8 @@ class ElementwiseOp:
         arguments = self._arguments(operands, dtype)
         dtype = dtype.compute
         inputs = tuple(t._layout for t in tensors)
-        shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
+        shapes = [x.shape for x in inputs]
+        shape = tuple(broadcast_shapes(*(shapes[::-1] if op.memory_order == "last input first" else shapes)))
         if target is not None:
             if shape != target.shape:
                 raise RuntimeError(
@@ -259,7 +260,7 @@ class ElementwiseOp:
                 )
         launch = plan_elementwise(
             f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
-            [out_dtype.numpy], target=target, row_major=op.row_major, inplace=target is not None,
+            [out_dtype.numpy], target=target, order=op.memory_order, inplace=target is not None,
         )  # fmt: skip
         return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 

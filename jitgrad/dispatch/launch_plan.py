@@ -208,7 +208,7 @@ def first_element(array: Any) -> Any:
 def plan_elementwise(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], inputs: Sequence[Layout],
     dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
-    target: Layout | None = None, row_major: bool = False, inplace: bool = False,
+    target: Layout | None = None, order: str = "inputs", inplace: bool = False,
 ) -> LaunchPlan:  # fmt: skip
     """Plan the launch of a kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
 
@@ -216,14 +216,16 @@ def plan_elementwise(
     arrays in the order of ``inputs``. dtype: what the kernel computes in. shape, out_dtypes: those of the results;
     ``target``: the layout of an existing array, into which the one result goes; inplace: whether that is the array of
     the first input. conjugate: whether the first argument and the results are conjugated, as complex gradients are.
-    row_major: whether the results have row-major strides, and not those that follow from the inputs'.
+    order: that of the results in memory, as ``Elementwise.memory_order`` says.
     """
     # The device of any tensor that is not on the CPU: of those there, only tensors without dims have passed the checks.
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if target is not None and target.device != device:
         raise same_device(name.removesuffix("_forward"), target.device, device)
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
-    strides = None if row_major else result_strides(inputs, shape)
+    strides = None
+    if order != "row-major":
+        strides = result_strides(inputs if order == "inputs" else inputs[::-1], shape)
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, contiguous_strides, intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.dispatch.copying import preserved_layout
+from jitgrad.dispatch.strides import channels_last_strides, is_channels_last
 
 __all__ = ["has_format", "layout_in_format", "needs_copy", "strides_of_result"]
 
@@ -28,12 +29,11 @@ def layout_in_format(layout: Layout, memory_format: Any, dtype: dtypes.dtype | N
 
 
 def _channels_last_strides(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """Strides of (n, channels, *places) with the channels of a place side by side; ``name`` is that of the format."""
+    """Strides of (n, channels, *places) in the format of that name; RuntimeError for another number of dims."""
     rank = 5 if name == "channels_last_3d" else 4
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {name} format")
-    strides = contiguous_strides((shape[0], *shape[2:], shape[1]))
-    return (strides[0], strides[-1], *strides[1:-1])
+    return channels_last_strides(shape)
 
 
 def has_format(layout: Layout, memory_format: Any) -> bool:
@@ -46,10 +46,7 @@ def has_format(layout: Layout, memory_format: Any) -> bool:
 
 def _is_channels_last(layout: Layout, name: str) -> bool:
     """Whether a layout is that of the memory format "channels_last" or "channels_last_3d"."""
-    if layout.ndim != (5 if name == "channels_last_3d" else 4):
-        return False
-    wanted = zip(layout.shape, layout.strides, _channels_last_strides(layout.shape, name), strict=True)
-    return not layout.numel or all(n == 1 or mine == other for n, mine, other in wanted)
+    return layout.ndim == (5 if name == "channels_last_3d" else 4) and is_channels_last(layout)
 
 
 def _suggested_format(layout: Layout) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from jitgrad.core.tensor import Tensor, address
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved, memory_of
 
 __all__ = [
-    "Memory", "check_bounds", "dense_strides", "empty_with_strides", "extent", "offset_in", "owner_of", "restrided",
-    "result_strides", "shares_memory", "storage_of", "view_strides",
+    "Memory", "channels_last_strides", "check_bounds", "dense_strides", "empty_with_strides", "extent",
+    "is_channels_last", "offset_in", "owner_of", "restrided", "result_strides", "shares_memory", "storage_of",
+    "view_strides",
 ]  # fmt: skip
 
 
@@ -166,12 +168,26 @@ def result_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[in
     Those of the inputs, if all have the same dense ones; else no gaps, the dims in the order of the inputs' strides.
     """
     if all(x.shape == shape for x in inputs):
-        if all(x.contiguous for x in inputs) and 0 not in shape:
+        if all(x.contiguous for x in inputs):
             return None
+        if len(shape) == 4 and all(is_channels_last(x) for x in inputs):
+            return channels_last_strides(shape)
         first = inputs[0]
         if is_dense(first) and all(x.strides == first.strides for x in inputs):
             return first.strides
     return dense_strides(inputs, shape)
+
+
+def is_channels_last(layout: Layout) -> bool:
+    """Whether a layout of 4 or 5 dims has the strides of the memory format "channels_last", or of its kin for 5."""
+    wanted = zip(layout.shape, layout.strides, channels_last_strides(layout.shape), strict=True)
+    return not layout.numel or all(n == 1 or mine == other for n, mine, other in wanted)
+
+
+def channels_last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of (n, channels, *places) with the channels of a place side by side."""
+    strides = contiguous_strides((shape[0], *shape[2:], shape[1]))
+    return (strides[0], strides[-1], *strides[1:-1])
 
 
 def dense_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -191,10 +207,12 @@ def dense_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int
                 at = place
             elif verdict < 0:
                 break
+    if all(a > b for a, b in pairwise(order)):
+        return contiguous_strides(shape)
     strides, step = [0] * len(shape), 1
     for d in order:
         strides[d] = step
-        step *= max(shape[d], 1)
+        step *= shape[d]  # 0 outside of a size 0, as PyTorch shows them, but for row-major ones
     return tuple(strides)
 
 
@@ -220,12 +238,11 @@ def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | No
     Neighbouring dims are joined to runs that one stride steps through. The new dims, from the last, have to fill run
     after run: none may reach across the end of one.
     """
-    if layout.contiguous:
-        return contiguous_strides(shape)
-    runs = _even_runs(layout)
+    if not layout.numel:
+        return layout.strides if shape == layout.shape else contiguous_strides(shape)
     result = [0] * len(shape)
     d = len(shape) - 1
-    for count, step in reversed(runs):
+    for count, step in _even_runs(layout):
         filled = 1
         while d >= 0 and (filled < count or shape[d] == 1):
             result[d] = filled * step
@@ -237,13 +254,14 @@ def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def _even_runs(layout: Layout) -> list[tuple[int, int]]:
-    """(number of elements, stride) of each longest run of dims that one stride steps through, without size 1."""
+    """(number of elements, stride) of each longest run of dims that one stride steps through, the last run first.
+
+    A dim of size 1 continues any run, but the last dim's stride begins the first one, as PyTorch's results show.
+    """
     runs: list[tuple[int, int]] = []
-    for n, s in zip(layout.shape, layout.strides, strict=True):
-        if n == 1:
-            continue
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = (runs[-1][0] * n, s)
+    for n, s in zip(reversed(layout.shape), reversed(layout.strides), strict=True):
+        if runs and (n == 1 or s == runs[-1][0] * runs[-1][1]):
+            runs[-1] = (n * runs[-1][0], runs[-1][1])
         else:
             runs.append((n, s))
     return runs or [(1, 1)]

@@ -224,7 +224,7 @@ class LogSigmoid(Elementwise):
     """``log(sigmoid(x))``."""
 
     kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
-    row_major = True
+    memory_order = "row-major"
 
     @staticmethod
     def reference(x):

@@ -92,7 +92,7 @@ class SubScaled(Sub):
 class Rsub(Elementwise):
     """Difference, reversed: ``y - alpha * x``."""
 
-    kind = "same"
+    kind, memory_order = "same", "last input first"  # PyTorch calls sub with the operands in the other order
     accepts, refuses = "int float complex", _BOOLS
     variants = {"rsub_number": {"grad_name": "RsubBackward1", "numbers_only": True}}
 

@@ -53,7 +53,7 @@ class Pow(Elementwise):
             "grad_name": "PowBackward0", "numbers_only": True, "grad_x": slope_in_base, "grad_y": None,
             "literals": {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)},
         },
-        "number_pow": {"grad_name": "PowBackward2", "grad_x": None, "row_major": True},
+        "number_pow": {"grad_name": "PowBackward2", "grad_x": None, "memory_order": "row-major"},
     }  # fmt: skip
 
     def forward(x, y):

@@ -20,8 +20,10 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
+from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.elementwise import gates as rows  # declares rows of the table
+from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import gates as kernels
 from jitgrad.ops.nn.margin_losses import at_top, functional
 from jitgrad.ops.pointwise.activation import (
@@ -36,6 +38,7 @@ from jitgrad.ops.pointwise.arithmetic import apply
 from jitgrad.ops.random.random_fills import RandomFill, fill_by, generator_for
 from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.join import cat
+from jitgrad.ops.shape.view import Permute
 from jitgrad.random import default_generator
 
 __all__ = ["Glu"]
@@ -63,9 +66,13 @@ class Glu(Structured):
     def plan(x_layout, dim):
         blocks, d = _halves(x_layout, dim), normalize_dim(dim, x_layout.ndim)
         shape = (*x_layout.shape[:d], x_layout.shape[d] // 2, *x_layout.shape[d + 1 :])
-        out = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
+        half = intern(x_layout.numpy_dtype, shape, x_layout.strides, x_layout.device)
+        strides = result_strides([half], shape) if x_layout.device == "cpu" else None
+        out = intern(x_layout.numpy_dtype, shape, strides, x_layout.device)
         if not out.numel:
             return lambda *_: wrap(empty_for(out), out)
+        if not out.contiguous:
+            return lambda x, *_: _gated_along(out, x, d)
         return Launches([(kernels.glu, row_major("x", x_layout, blocks), Written(0, blocks[::2]))], [out])
 
     def grad_x(g, x, dim):
@@ -81,6 +88,16 @@ class Glu(Structured):
             return lambda *_: wrap(empty_for(out), out)
         arrays = row_major("g", g, blocks[::2]), row_major("x", x, blocks), Written(0, blocks)
         return Launches([(kernels.glu_gradient, *arrays)], [out])
+
+
+def _gated_along(out: Layout, x: Tensor, d: int) -> Tensor:
+    """The same as a tensor of a dense layout ``out``, computed in the order of its memory."""
+    order = sorted(range(out.ndim), key=lambda k: (out.strides[k], out.shape[k]), reverse=True)
+    turned, data = Permute.forward(x, order), empty_for(out)
+    blocks = _halves(turned._layout, order.index(d))
+    values = copy_to_layout(turned, intern(out.numpy_dtype, turned._layout.shape))._data
+    launch(kernels.glu, values.reshape(blocks), data.transpose(order).reshape(blocks[::2]))
+    return wrap(data, out)
 
 
 @functional

@@ -136,10 +136,10 @@ class Unsqueeze(View, public=True):
 
     def plan(x_layout, dim):
         d, shape, strides = normalize_dim(dim, x_layout.ndim + 1), x_layout.shape, x_layout.strides
-        # Any stride would do for one element; this one, PyTorch's, keeps what is row-major row-major.
+        # Any stride would do for one element; this one is PyTorch's.
         step = shape[d] * strides[d] if d < len(shape) else 1
         full, steps = (*shape[:d], 1, *shape[d:]), (*strides[:d], step, *strides[d:])
-        layout = intern(x_layout.numpy_dtype, full, None if x_layout.contiguous else steps, x_layout.device)
+        layout = intern(x_layout.numpy_dtype, full, steps, x_layout.device)
         return viewing(layout, f"x._data[{':, ' * d}None, ...]")
 
     def grad_x(g, dim):

@@ -23,7 +23,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.rearrange import move
-from jitgrad.ops.shape.copy import Clone, contiguous
+from jitgrad.ops.shape.copy import Clone, Contiguous, contiguous
 from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import Transpose, reshaped
 
@@ -127,7 +127,9 @@ class Rot90(Structured, public=True):
         if x._layout.ndim < 2:
             raise RuntimeError(f"expected total dims >= 2, but got total dims = {x._layout.ndim}")
         a, b = _distinct(dims, x._layout.ndim)
-        flipped = Flip.forward(x, ((), (b,), (a, b), (a,))[k % 4])
+        if not k % 4:
+            return Contiguous.forward(x)
+        flipped = Flip.forward(x, ((b,), (a, b), (a,))[k % 4 - 1])
         turned = Transpose.forward(flipped, a, b) if k % 2 else flipped
         return wrap(turned._data, turned._layout)  # not a view: nobody has seen ``flipped``
 

@@ -62,7 +62,7 @@ class Reshaped(Reshaping):
                 "across two contiguous subspaces). Use .reshape(...) instead."
             )
         if x_layout.contiguous:  # NumPy's reshape takes half as long as a view by strides
-            made = intern(x_layout.numpy_dtype, full, None, x_layout.device)
+            made = intern(x_layout.numpy_dtype, full, strides, x_layout.device)
             return viewing(made, "x._data.reshape(shape)", shape=made.array_shape)
         return relaying(x_layout, full, strides)
 
