@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import math
+import pickle
 import threading
 from typing import Any
 
 import numpy as np
 
+from jitgrad.core import dtypes
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -19,10 +22,49 @@ from jitgrad.ops.creation.conversion import on_host
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
 
 
+class PickledArray:
+    """An array in a pickle: its bytes, the name of its dtype, its shape, whether its dims lie in the other order.
+
+    An array itself would be pickled NumPy's way, and of a damaged pickle NumPy's dtypes end the process.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = self.array
+        turned = array.flags.f_contiguous and not array.flags.c_contiguous
+        items = np.ascontiguousarray(array.T if turned else array).reshape(-1).view(np.uint8)
+        buffer = pickle.PickleBuffer(items) if protocol >= 5 else items.tobytes()
+        return _array_of, (buffer, array.dtype.name, array.shape, turned)
+
+
+def _array_of(buffer: Any, dtype: str, shape: tuple[int, ...], turned: bool) -> PickledArray:
+    """What `PickledArray` pickled. RuntimeError if the bytes are no such array."""
+    kind, items = dtypes.by_name(dtype).numpy, np.frombuffer(buffer, np.uint8)
+    if not (isinstance(shape, tuple) and len(shape) <= 64 and all(type(n) is int and n >= 0 for n in shape)):
+        raise RuntimeError("the shape of a pickled tensor must be a tuple of up to 64 sizes")
+    if math.prod(shape) * kind.itemsize != items.size:
+        raise RuntimeError(f"{items.size} bytes are no tensor of shape {list(shape)} and dtype {dtype}")
+    if kind == np.bool_:
+        array = items != 0  # kernels take for granted that they are 0 or 1
+    else:
+        array = items.view(kind)
+        if not (array.flags.writeable and array.flags.aligned):
+            array = array.copy()
+    return PickledArray(array.reshape(shape[::-1]).T if turned else array.reshape(shape))
+
+
 def _rebuild(
-    kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu", bits: tuple[bool, bool] = (False, False)
-) -> Tensor:
+    kind: Any, memory: PickledArray, requires_grad: bool, device: str = "cpu",
+    bits: tuple[bool, bool] = (False, False)
+) -> Tensor:  # fmt: skip
     """The tensor of a pickle: what ``__reduce_ex__`` names to be called with the memory and its bits."""
+    if not (isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(memory, PickledArray)):
+        raise TypeError("a pickled tensor needs a class of tensors and an array")
+    array = memory.array
     result = wrap(array, layout_of(array))
     result = with_bits(result if device == "cpu" else result.to(device), *bits)
     result.__class__ = kind
@@ -59,7 +101,7 @@ def user_state(x: Tensor) -> Any:
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     if saving.active:
         return saving.reduce(self)
-    memory, bits = on_host(without_bits(self)), (is_conj(self), is_neg(self))
+    memory, bits = PickledArray(on_host(without_bits(self))), (is_conj(self), is_neg(self))
     args = self.__class__, memory, self._requires_grad, str(self._layout.device)
     return _rebuild, (*args, bits) if any(bits) else args, user_state(self)
 

@@ -25,6 +25,7 @@ from jitgrad.dispatch.strides import Memory, extent, owner_of, restrided, storag
 from jitgrad.kernels.lazy_array import memory_of
 from jitgrad.ops.creation import sharing
 from jitgrad.ops.creation.mapped_file import file_of, mapped_bytes
+from jitgrad.ops.creation.pickled import PickledArray
 
 __all__ = ["Storage", "UntypedStorage", "is_storage", "new_items", "storage_of_bytes", "untyped_storage"]
 
@@ -237,7 +238,7 @@ class UntypedStorage(Storage):
         return storage_of_bytes(mapped_bytes(os.fspath(filename), shared, nbytes))
 
     def __reduce__(self) -> Any:
-        return storage_of_bytes, (np.ascontiguousarray(self.cpu()._items.numpy()),)
+        return _storage_of_pickle, (PickledArray(self.cpu()._items.numpy()),)
 
 
 def new_items(values: Any, dtype: dtypes.dtype) -> Tensor:
@@ -253,6 +254,11 @@ def _untyped_on(items: Tensor) -> UntypedStorage:
     made = object.__new__(UntypedStorage)
     made._items = items
     return made
+
+
+def _storage_of_pickle(memory: PickledArray) -> UntypedStorage:
+    """The storage of a pickle."""
+    return storage_of_bytes(memory.array)
 
 
 def storage_of_bytes(array: np.ndarray) -> UntypedStorage:
