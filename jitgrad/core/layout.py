@@ -216,9 +216,9 @@ def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bo
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
     """The Layout of a NumPy or device array, whose strides are in bytes."""
     shape = array.shape
-    # The strides of sizes 1 and 0 may be any: they are not used, but shown.
     if getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous():
-        if 1 not in shape and 0 not in shape:
+        # The stride of a size of 1 may be any, and is shown. Those of NumPy's empty arrays are not PyTorch's.
+        if 1 not in shape or 0 in shape:
             return intern(array.dtype, shape, None, device)
     item = array.dtype.itemsize
     return intern(array.dtype, shape, tuple([s // item for s in array.strides]), device)

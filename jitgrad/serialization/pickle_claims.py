@@ -1,7 +1,7 @@
 """What a pickle claims to need: Python's unpickler in C allocates it, and zeros it, before it reads on.
 
-It keeps what a pickle names by number in a table as long as twice the largest number, so one wrong bit of a file may ask
-for 64 GB, and the system ends the process. In a sound pickle these numbers count what came before.
+It keeps what a pickle names by number in a table as long as twice the largest number, so one wrong bit of a file may
+ask for 64 GB, and the system ends the process. In a sound pickle these numbers count what came before.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def test_a_number_that_would_need_a_table_of_a_gigabyte(put):
 @pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
 def test_numbers_of_sound_files_are_let_through(protocol):
     value = {
-        "many": [(k, f"name {k}", 1 << k) for k in range(400)], "bytes": b"r\xff\xff\xff\x7f" * 60, "text": "p9999\n" * 60,
-        "x": torch.ones(2), "f": 1.5, "big": bytearray(b"p7\n" * 100), "c": torch.Size((1, 2)),
+        "many": [(k, f"name {k}", 1 << k) for k in range(400)], "bytes": b"r\xff\xff\xff\x7f" * 60,
+        "text": "p9999\n" * 60, "x": torch.ones(2), "f": 1.5, "big": bytearray(b"p7\n" * 100), "c": torch.Size((1, 2)),
     }  # fmt: skip
     file = io.BytesIO()
     torch.save(value, file, pickle_protocol=protocol, _use_new_zipfile_serialization=False)
