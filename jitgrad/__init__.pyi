@@ -1096,7 +1096,7 @@ has_openmp: _bool
 has_spectral: _bool
 def hash_tensor(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
-    mode: builtins.int = 0,
+    mode: builtins.int = 0, out: Tensor | None = None,
 ) -> Tensor:
     """The exclusive or of the elements' bits, as float64 or int64, over ``dim``, by default of all; a uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1274,7 +1274,7 @@ def less_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = N
     """Whether ``x <= y``."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the absolute value of the gamma function."""
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias, over the last dim: (*, k), (m, k) and (m) to (*, m)."""
 def linspace(
     start: Tensor | _Number, end: Tensor | _Number, steps: builtins.int, *, out: Tensor | None = None,

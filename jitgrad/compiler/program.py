@@ -15,7 +15,7 @@ from jitgrad.compiler.numbers import was_read
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
-__all__ = ["Stretches", "new_tensor"]
+__all__ = ["Stretches", "in_order", "new_tensor"]
 
 
 class Stretches:
@@ -74,6 +74,13 @@ def _act(builder: Builder, action: Action) -> None:
     builder.host(act, *args)
 
 
+def in_order(array: str, root: np.ndarray[Any, Any]) -> str:
+    """The expression of an array like ``root``, which has no gaps, with the dims in the order of their memory."""
+    if root.flags.c_contiguous:
+        return array
+    return f"{array}.transpose({', '.join(map(str, sorted(range(root.ndim), key=lambda d: -root.strides[d])))})"
+
+
 def new_tensor(
     variable: str, tensor: Tensor, buffer: str, start: int, name: Names, lines: list[str], whole: Any = None
 ) -> str:
@@ -88,6 +95,8 @@ def new_tensor(
         array = f"{buffer}.restrided({name(layout.shape)}, {name(steps)}, {offset}, {name(data.dtype)})"
     elif data is not whole:
         shape, dtype, strides = name(data.shape), name(data.dtype), name(data.strides)
+        if whole is not None:
+            buffer = in_order(buffer, whole)
         array = f"ndarray({shape}, {dtype}, {buffer}, {address_of(data) - start}, {strides})"
     lines += [f"{variable} = new({name(type(tensor))})", f"{variable}._data = {array}"]
     lines.append(f"{variable}._layout = {name(tensor._layout)}")

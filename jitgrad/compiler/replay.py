@@ -35,7 +35,7 @@ from jitgrad.compiler.modes import depend_on_modes
 from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
-from jitgrad.compiler.program import Stretches, new_tensor
+from jitgrad.compiler.program import Stretches, in_order, new_tensor
 from jitgrad.compiler.recording import Change, Recording
 from jitgrad.core import saved_tensors
 from jitgrad.core.block_pool import pool
@@ -367,7 +367,8 @@ class _Text:
         fresh, data = self.fresh_of(tensor), tensor._data
         if data is fresh.root:
             return fresh.name
-        return f"ndarray((), {self.name(data.dtype)}, {fresh.name}, {address_of(data) - fresh.address})"
+        memory = in_order(fresh.name, fresh.root)
+        return f"ndarray((), {self.name(data.dtype)}, {memory}, {address_of(data) - fresh.address})"
 
     def _new_tensor(self, tensor: Any, made: dict[int, str], lines: list[str]) -> str:
         """The name of a tensor that the run makes anew."""

@@ -84,3 +84,13 @@ def test_negative_numbers_as_unsigned_ones():
         warnings.simplefilter("error")  # of what runs uncompiled
         for _ in range(3):
             assert torch.equal(compiled(x), shift(x))
+
+
+def test_a_result_that_is_a_part_of_memory_in_another_order_of_dims():
+    def product(a, b):
+        return torch.kron(a, b)
+
+    a, b, compiled = torch.arange(6.0).view(2, 3).t(), torch.ones(2, 3).t(), torch.compile(product)
+    for k in range(3):
+        found = compiled(a + k, b)
+        assert torch.equal(found, product(a + k, b)) and found.stride() == (1, 9)

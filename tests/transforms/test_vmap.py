@@ -288,3 +288,12 @@ def test_samples_of_views_made_under_no_grad_say_that_they_require_no_grad():
     with torch.no_grad():
         x = torch.ones(3, 2)[:2]
     assert torch.func.vmap(lambda a: a if a.requires_grad else a * 2)(x).tolist() == [[2, 2], [2, 2]]
+
+
+def test_whole_numbers_are_divided_by_samples():
+    x, seven = torch.tensor([[1, 2], [3, 4]]), torch.tensor([7, 8])
+    for divide in (lambda a: 7 % a, lambda a: seven // a, lambda a: torch.fmod(seven, a), lambda a: a % seven):
+        assert torch.equal(torch.func.vmap(divide)(x), divide(x))
+    assert torch.func.vmap(lambda a: torch.div(seven, a, rounding_mode="trunc"))(x).tolist() == [[7, 4], [2, 2]]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.func.vmap(lambda a: seven % a)(x - 1)

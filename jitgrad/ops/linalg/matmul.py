@@ -12,6 +12,7 @@ from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_calls import observed
 from jitgrad.dispatch.op_samples import cases, draw
@@ -150,11 +151,13 @@ def _operator(self: Tensor, other: Any) -> Any:
 set_method("__matmul__", _operator)
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias, over the last dim: (*, k), (m, k) and (m) to (*, m).
 
     RuntimeError where sizes or dtypes do not fit.
     """
+    if out is not None:  # not by ``takes_out``, whose layer would cost each call
+        return into_out("linear", linear(input, weight, bias), out)
     if weight._layout.ndim != 2 or not input._layout.ndim:
         return _vector_linear(input, weight, bias)
     if bias is not None and input._layout.dtype is not weight._layout.dtype is bias._layout.dtype:
@@ -201,17 +204,16 @@ public(outer, "ger")
 
 
 @public
-@takes_out
-def inner(input: Tensor, other: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
     if other._layout.ndim == 0 or input._layout.ndim == 0:
-        return input * other
+        return table.mul(input, other, out=out)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
-    return tensordot(input, other, ([-1], [-1]))
+    return tensordot(input, other, ([-1], [-1]), out=out)
 
 
 @public

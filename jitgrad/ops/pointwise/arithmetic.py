@@ -14,10 +14,11 @@ from jitgrad.core.dtypes import category_of, complex128, float64
 from jitgrad.core.errors import invalid_combination, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
-from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public, set_method
@@ -173,7 +174,8 @@ def _refuse_zero(input: Any, other: Any) -> None:
             _fail_at_zero()
         return
     found = np.zeros(1, np.int64)
-    launch(any_zero, contiguous(other.detach())._data.reshape(-1), found)
+    values = innermost_tensor(other).detach()  # all samples', as PyTorch divides them
+    launch(any_zero, contiguous(values)._data.reshape(-1), found)
     check(found, _fail_at_zero)
 
 
@@ -198,7 +200,7 @@ def _div(name: str) -> tuple[Function, Function]:
             return fast(input, other) if out is None else fast(input, other, out=out)
         op = _rounded(rounding_mode, input, other)
         if op is table.div_trunc and _of_halves(input, other):
-            return table.trunc.operation.general(fast(input, other), out=out)
+            return into_out("div", table.trunc(fast(input, other)), out)
         return op.operation.general(input, other, out=out)
 
     def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = _NOT_GIVEN) -> Tensor:

@@ -10,7 +10,8 @@ from jitgrad.core.dtypes import float64, int64, uint64
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_samples import cases
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
@@ -36,7 +37,7 @@ class XorSum(Reduction):
         return plan.reduce((kernels.xor_rows, kernels.xor_columns), x, x._layout.numpy_dtype)
 
 
-@public
+@method
 def hash_tensor(input: Tensor, dim: Any = None, keepdim: bool = False, *, mode: int = 0) -> Tensor:
     """The exclusive or of the elements' bits, as float64 or int64, over ``dim``, by default of all; a uint64.
 
@@ -61,3 +62,6 @@ def hash_tensor(input: Tensor, dim: Any = None, keepdim: bool = False, *, mode: 
     wide = unrecorded(input).to(float64 if dtype.is_floating_point else int64)
     found = XorSum.apply(ViewAsDtype.apply(wide, int64), dims, as_flag(keepdim))
     return ViewAsDtype.apply(found, uint64).detach()
+
+
+public(takes_out(hash_tensor), method_too=False)

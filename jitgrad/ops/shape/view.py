@@ -76,7 +76,7 @@ class ReshapeAlias(Reshaping):
 
 
 class UnsafeView(Structured):
-    """The elements of ``x``, a contiguous tensor that nothing else refers to, in another shape.
+    """The elements of ``x``, a tensor that nothing else refers to, in another shape.
 
     Shares the memory of ``x``, but no view: nobody can see that, so it has no base and versions of its own.
     """
@@ -88,8 +88,15 @@ class UnsafeView(Structured):
     samples = cases(lambda: (draw(2, 3), (6,)))
 
     def plan(x_layout, shape):
-        layout = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        return lambda x: wrap(x._data.reshape(layout.array_shape), layout)
+        if x_layout.contiguous:
+            layout = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
+            return lambda x: wrap(x._data.reshape(layout.array_shape), layout)
+        strides = view_strides(x_layout, shape)
+        if strides is None:
+            return lambda x, *_: UnsafeView.forward(contiguous(x), shape)
+        shown = intern(x_layout.numpy_dtype, shape, strides, x_layout.device)
+        take = restriding(x_layout, shown)
+        return lambda x, *_: wrap(take(x._data), shown)
 
     def grad_x(g, x_layout):
         return reshaped(g, x_layout.shape)

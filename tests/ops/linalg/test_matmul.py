@@ -285,3 +285,8 @@ def test_a_stacked_product_that_is_not_recorded_is_one_launch():
         np.testing.assert_allclose(found.numpy(), x.numpy() @ y.numpy(), atol=1e-12)
         again = x.clone().requires_grad_() @ y
         assert again.grad_fn.name() == "UnsafeViewBackward0" and again.stride() == found.stride()
+
+
+def test_a_kronecker_product_of_two_orders_of_dims():
+    a, b = torch.arange(6.0).view(2, 3).t(), torch.arange(8.0).view(2, 4)
+    np.testing.assert_array_equal(torch.kron(a, b).numpy(), np.kron(a.numpy(), b.numpy()))

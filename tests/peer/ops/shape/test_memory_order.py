@@ -32,6 +32,7 @@ torch.ones(2, 1, 1).permute(1, 0, 2).view(1, 2, 1)
 torch.empty(2, 3, 0).permute(2, 1, 0).view(0, 3, 2)
 torch.empty(2, 3, 0).permute(2, 1, 0).clone()
 torch.ones(3, 1, 2).permute(2, 1, 0).mul(torch.empty(2, 0, 3))
+torch.kron(torch.ones(2, 3).t(), torch.ones(4, 2).t())
 """)
 
 
