@@ -20,7 +20,8 @@ _STRICT = {
         "linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor "
         "linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_svd "
         "linalg_svdvals linalg_vector_norm linear log_softmax lu_solve lu_unpack matmul mean mm msort norm prod qr "
-        "renorm scatter scatter_add slice_scatter slogdet softmax sort sum svd take_along_dim topk triangular_solve tril triu",
+        "renorm scatter scatter_add slice_scatter slogdet softmax sort sum svd take_along_dim topk triangular_solve "
+        "tril triu",
     "linalg.{name} expected out tensor dtype {wanted} but got: {given}": "linalg_matrix_norm linalg_norm nuclear_norm",
     "multi_dot(): expected out tensor to have dtype {wanted_type} but got {given_type}":
         "chain_matmul linalg_multi_dot",
