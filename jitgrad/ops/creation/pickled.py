@@ -37,7 +37,7 @@ class PickledArray:
         array = self.array
         turned = array.flags.f_contiguous and not array.flags.c_contiguous
         items = np.ascontiguousarray(array.T if turned else array).reshape(-1).view(np.uint8)
-        buffer = pickle.PickleBuffer(items) if protocol >= 5 else items.tobytes()
+        buffer = pickle.PickleBuffer(items) if protocol >= 5 else items.tobytes()  # type: ignore[arg-type]
         return _array_of, (buffer, array.dtype.name, array.shape, turned)
 
 

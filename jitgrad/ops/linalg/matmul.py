@@ -213,7 +213,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
-    return tensordot(input, other, ([-1], [-1]), out=out)
+    return into_out("tensordot", tensordot(input, other, ([-1], [-1])), out)
 
 
 @public

@@ -20,6 +20,7 @@ from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import is_real
@@ -117,7 +118,16 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = Fa
     """
     if type(min) in _PLAIN and type(max) in _PLAIN:  # most calls: nothing to look for
         return apply(table.clamp_numbers, input, min, max, inplace=inplace)
+    if isinstance(min, NUMBERS) or isinstance(max, NUMBERS):
+        min, max = _as_number(min), _as_number(max)
     return apply(_clamp_op(input, min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)
+
+
+def _as_number(bound: Any) -> Any:
+    """Beside a number a tensor without dims is one, too, as for PyTorch's arguments; unless it requires grad."""
+    if isinstance(bound, Tensor) and not bound._layout.ndim and not bound._requires_grad:
+        return bound.item()
+    return bound
 
 
 published("clamp", inplace_function=True)(clamp)

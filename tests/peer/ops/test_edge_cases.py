@@ -29,6 +29,8 @@ CASES = {
     "x[False] = x": set_item(lambda t, x: False, lambda t, x: x),
     "x[True, 1] = 1": set_item(lambda t, x: (True, 1), lambda t, x: 1),
     "strides of expand": lambda t, x: x.expand(1, 1, 3).stride(),
+    "clamp between a tensor without dims and a number": lambda t, x: x.clamp(t.tensor(1.5), 1.7),
+    "clamp between a number and a tensor without dims": lambda t, x: x.clone().clamp_(1.2, t.tensor(1.5)),
     "add int, alpha float": lambda t, x: t.add(t.tensor([1, 2]), 1.5, alpha=1.5),
     "sub int, alpha float": lambda t, x: t.sub(t.tensor([1, 2]), 1.5, alpha=1.5),
     "add ints, alpha float": lambda t, x: t.add(t.tensor([1, 2]), 2, alpha=1.5),
