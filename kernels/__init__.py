@@ -14,10 +14,11 @@ its own.
 `threads` runs serial kernels on parts of their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release
 the GIL, so no parallel variant need be compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size. A job is
 a pair of words, the address of a C function ``void(intptr_t)`` and its argument, so that compiled code hands it over
-without Python: `native_entry` has such an entry for any compiled kernel, `product_parts` one for BLAS's products,
-`split_call` cuts a kernel's arguments into parts, and `pool_code` is what the threads run. That and the entries are
-compiled by LLVM directly (`machine_words`), since Numba's front end would take 1.3 s for them. All three rely on
-Numba's calling convention, which is private as well; a kernel of which no entry can be made is cut in Python.
+without Python: `native_entry` has such an entry for any compiled kernel, `product_parts` those for products of
+matrices, by tiles of our own (`tile_products`) or by BLAS, `split_call` cuts a kernel's arguments into parts, and
+`pool_code` is what the threads run. That and the entries are compiled by LLVM directly (`machine_words`), since Numba's
+front end would take 1.3 s for them. All three rely on Numba's calling convention, which is private as well; a kernel of
+which no entry can be made is cut in Python.
 """
 
 if __name__ != "jitgrad.kernels":

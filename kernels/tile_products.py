@@ -1,11 +1,12 @@
 """Products of matrices in tiles of registers, without BLAS.
 
 BLAS copies both matrices into the order of its inner loop, whatever their size; here the right one alone is copied,
-some columns at a time, and only where its rows are read often or it is transposed. Small products gain by it: 128 x 32
-times 32 x 64 takes 6.1 us, BLAS 7.1; 32 x 10 times 10 x 128 takes 1.1, BLAS 1.6; 64 x 1 times 1 x 64 takes 0.3, BLAS
-0.7.
+some columns at a time, and only where its rows are read often or it is transposed. Small products gain by it: with
+registers of 32 bytes 128 x 32 times 32 x 64 takes 6.1 us, BLAS 7.1; 32 x 10 times 10 x 128 takes 1.1, BLAS 1.6;
+64 x 1 times 1 x 64 takes 0.3, BLAS 0.7. With registers of 64 bytes larger ones do, too: 64 x 784 times 784 x 256 takes
+120 us, OpenBLAS 153, and 139 against 199 where the right matrix is transposed, as linear layers have it.
 
-The functions are compiled by `machine_words`, in 0.3 s; a loop of Numba's would need about a second.
+The functions are compiled by `machine_words`, in 0.15 s; a loop of Numba's would need about a second.
 Sums run over the inner dim in its order, as those of BLAS do.
 """
 # mypy: ignore-errors
@@ -140,16 +141,16 @@ def take_left(tiles, x, x_step, rows, depth):
     done, size = 0, item()
     while done < rows:
         height = height_of(rows - done)
-        tile, left, width = tiles + done * DEPTH * size, x + done * size, height * size
+        place, left, width = tiles + done * DEPTH * size, x + done * size, height * size
         for _ in range(depth):
             at = 0
             while at + UNIT <= width:
-                copy(tile + at, left + at, UNIT)
+                copy(place + at, left + at, UNIT)
                 at += UNIT
             while at < width:
-                copy(tile + at, left + at, size)
+                copy(place + at, left + at, size)
                 at += size
-            tile, left = tile + width, left + x_step
+            place, left = place + width, left + x_step
         done += height
 
 

@@ -5,7 +5,7 @@ which are the kernel's address, a word for its error, and its arguments (see nat
 types of the arguments alone, so another program compiles nothing that a kernel or an earlier program has compiled.
 
 Read `builder` first: it turns launches into rows, of which `program` makes one that can be run; `products` does so for
-matrix products, small ones by `tile_products`.
+matrix products.
 `executor` runs the rows; what no row can be made of, such as a sort by NumPy, it calls between them. So are kernels on
 a device, by Python on arrays that `device_arrays` lets lie where they are to be in a run: an asynchronous launch costs
 the provider some microseconds, so what a table could spare is little beside what recording spares.
