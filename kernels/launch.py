@@ -219,7 +219,8 @@ class Loop(Kernel):
             leading = shapes[self.dtype_from]
             many = self.split and (leading is None or math.prod(leading) >= self.grain)
             return (self.call if many else self.variant(dtype)), ()
-        count, elements = self.pieces(*[np.broadcast_to(0, s) if isinstance(s, tuple) else s for s in shapes])
+        one = np.zeros((), dtype)  # what counts pieces may ask for the size of an element
+        count, elements = self.pieces(*[np.broadcast_to(one, s) if isinstance(s, tuple) else s for s in shapes])
         if count > 1 and elements >= self.grain:
             return self.call, ()
         return self.variant(dtype), (0, count)

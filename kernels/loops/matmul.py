@@ -124,11 +124,18 @@ def dot(x, y, out):
         _product(np.dot, x, y, out)
 
 
+def _row_major(x):
+    """A matrix with contiguous rows, and whether its transpose is ``x``; None where neither has any."""
+    if x.strides[1] == x.itemsize or x.shape[1] == 1:
+        return x, False
+    return (x.T, True) if x.strides[0] == x.itemsize or x.shape[0] == 1 else None
+
+
 def multiply_into(x, y, out):
-    """Write the product of two matrices, each row-major or the transpose of one that is, to a row-major one."""
-    if entry := tile_entry(out.dtype.char, out.size * x.shape[1]):
-        x_turned, y_turned = not x.flags.c_contiguous, not y.flags.c_contiguous
-        tile_product.call(x.T if x_turned else x, y.T if y_turned else y, out, x_turned, y_turned, entry)
+    """Write the product of two matrices to a row-major one."""
+    left, right, entry = _row_major(x), _row_major(y), tile_entry(out.dtype.char, out.size * x.shape[1])
+    if entry and left and right:
+        tile_product.call(left[0], right[0], out, left[1], right[1], entry)
     else:
         dot.call(x, y, out)
 
@@ -154,8 +161,7 @@ def tile_entry(kind: str, work: int) -> int:
 def _cut(x, y, out, x_turned, y_turned, entry):
     """Pieces are panels of columns where there are several for each thread, else rows of a tile."""
     panels = out.shape[1] * out.itemsize // PANEL
-    inner = x.shape[0] if x_turned else x.shape[1]
-    return panels if panels >= _PANELS else -(-out.shape[0] // ROWS), out.size * inner >> _WORK
+    return panels if panels >= _PANELS else -(-out.shape[0] // ROWS), x.size * out.shape[1] >> _WORK
 
 
 @loop(pieces=_cut, dtype_from="out", grain=1 << 12)
@@ -167,7 +173,7 @@ def tile_product(x, y, out, x_turned, y_turned, entry, first, last):
     rows, columns = out.shape
     panels, row, column = columns * out.itemsize // PANEL, 0, 0
     if panels >= _PANELS:
-        column, end = first * PANEL // out.itemsize, columns if last == panels else last * PANEL // out.itemsize
+        column, end = first * PANEL // out.itemsize, columns if last >= panels else last * PANEL // out.itemsize
         columns = end - column
     else:
         row = first * ROWS
@@ -176,7 +182,7 @@ def tile_product(x, y, out, x_turned, y_turned, entry, first, last):
 
 
 def _stack(x, y, out, x_turned, y_turned, entry):
-    return out.shape[0], out.size * x.shape[1 if x_turned else 2] >> _WORK
+    return out.shape[0], x.size * out.shape[2] >> _WORK
 
 
 @loop(pieces=_stack, dtype_from="out", grain=1 << 12)

@@ -8,6 +8,7 @@ import pytest
 import jitgrad
 from jitgrad.core.layout import forget_plans
 from jitgrad.kernels import product_parts
+from jitgrad.kernels.launch import prepared
 from jitgrad.kernels.loops import matmul
 from jitgrad.kernels.program import Builder, Place
 from jitgrad.kernels.program.addresses import address_of
@@ -98,6 +99,18 @@ def test_launches_and_programs_agree_to_the_bit(tiles, turned, threads, monkeypa
         assert not builder.calls and not builder.uses_blas
         builder.finish().run()
         np.testing.assert_array_equal(eager, replayed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_calls_that_are_prepared_know_the_size_of_an_element(dtype):
+    """Pieces are counted once, before there are arrays: with the wrong size parts would write beside the result."""
+    columns = 8 * PANEL // np.dtype(dtype).itemsize
+    x, y = np.ones((3, 4), dtype), np.ones((4, columns), dtype)
+    around = np.full(9 * columns, 7, dtype)
+    out = around[3 * columns : 6 * columns].reshape(3, columns)
+    run = prepared(matmul.tile_product, out.dtype, x.shape, y.shape, out.shape, None, None, None)
+    run(x, y, out, False, False, matmul.tile_entry(out.dtype.char, 1))
+    assert (out == 4).all() and (around[: 3 * columns] == 7).all() and (around[6 * columns :] == 7).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
