@@ -3,7 +3,8 @@
 Read `compiled` first: a call looks for a recording whose guards hold and replays it, else it records. `watch` does
 what a function, rewritten by `instrument`, asks for, and notes what it reads and changes (`notes`); `accesses` and
 `builtin_calls` are parts of it. `recording` runs the function and listens to its launches; `replay` makes a function
-of that: guards (`guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards.
+of that: guards (`guards`, `tensor_guards`), a program (`program`, ``kernels/program/``), and what Python has to see
+afterwards.
 `memory` says where arrays are in a run, `kept` which gradients may be written to again, `families` which results share
 memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later.
 Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what

@@ -28,7 +28,8 @@ _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata")
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
+_OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
 class Guard(NamedTuple):
@@ -58,6 +59,8 @@ class TensorNote:
         self.counter, self.version = tensor._counter, tensor._counter[0]
         self.grad_read = self.grad_written = False
         self.reached = False  # whether a backward of the function's own has led to it
+        self.history_counts = False  # whether the run depends on whether it is a leaf
+        self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
         self.owner: Tensor | None = None  # of which this is ``.grad``
 
@@ -324,8 +327,10 @@ class Notes:
         if note is not None:
             if name in ("grad", "_grad"):
                 self.grad_of(note)
-            elif name in _UNSTEADY:
+            elif name in _UNSTEADY or (name in _OF_NODES and note.edge is not None):
                 self.fail(f"it reads {name} of a tensor")
+            elif name in _OF_NODES or name == "is_leaf":
+                note.history_counts = True
             elif name in tensor.__dict__ and not name.startswith("_"):
                 self.attribute(tensor, name, tensor.__dict__[name])
         elif name == "data_ptr":

@@ -112,19 +112,27 @@ class Recording:
         self.differentiates_twice |= create_graph
         ends = None if wanted is None else {node_of(e) for e in wanted}
         running = nodes_behind(map(node_of, roots))
-        for note in list(self.notes.tensors.values()):
-            if note.requires_grad and accumulate:
+        those = list(self.notes.tensors.values())
+        edges = [(n, edge_of(n.tensor)) for n in those if n.requires_grad]
+        sought = [n for n, e in edges if e is not None and node_of(e) in (ends or ())]
+        for note, edge in edges:
+            if accumulate:
                 self.notes.grad_of(note)
-            edge = edge_of(note.tensor) if note.requires_grad else None
-            if edge is None or (node := node_of(edge)) not in running:
-                continue
-            behind = nodes_behind([node])
-            if note.edge is not None and (ends is None or not ends.isdisjoint(behind - {node})):
-                self.notes.fail("it runs backward through the graph of an argument")
-            elif ends is None or not ends.isdisjoint(behind):
-                note.reached = True
-                if hooks_of(note.tensor):
-                    self.notes.fail("it runs backward to a tensor from outside that has hooks or retains its gradient")
+            if edge is not None and node_of(edge) in running:
+                self._passes(note, node_of(edge), ends, [n for n in sought if n is not note])
+
+    def _passes(self, note: TensorNote, node: Node, ends: set[Node] | None, sought: list[TensorNote]) -> None:
+        """Backward is about to come by a tensor from outside. sought: others that gradients are asked for."""
+        behind = nodes_behind([node])
+        note.history_counts = True
+        if note.edge is not None:
+            note.apart += [n for n in sought if n not in note.apart]
+        if note.edge is not None and (ends is None or not ends.isdisjoint(behind - {node})):
+            self.notes.fail("it runs backward through the graph of an argument")
+        elif ends is None or not ends.isdisjoint(behind):
+            note.reached = True
+            if hooks_of(note.tensor):
+                self.notes.fail("it runs backward to a tensor from outside that has hooks or retains its gradient")
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, 
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.failures import after_failure
 from jitgrad.compiler.families import families_of
-from jitgrad.compiler.guards import Attribute, Guards, Item, Names, NotReplayable, one_each
+from jitgrad.compiler.guards import Guards, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import (
     Block,
@@ -32,11 +32,12 @@ from jitgrad.compiler.memory import (
     pairs_apart,
 )
 from jitgrad.compiler.modes import depend_on_modes
-from jitgrad.compiler.notes import TensorNote, hooks_of
+from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, in_order, new_tensor
 from jitgrad.compiler.recording import Change, Recording
+from jitgrad.compiler.tensor_guards import depend_on_tensor
 from jitgrad.core import saved_tensors
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
@@ -248,31 +249,9 @@ class _Text:
         return lines
 
     def _add_tensor(self, note: TensorNote) -> None:
-        here, name, tensor = self.expression(note), self.name, note.tensor
-        facts = [Attribute(tensor, "_layout", note.layout), Attribute(tensor, "_requires_grad", note.requires_grad)]
-        conditions: list[str] = []
-        if id(tensor) not in self.numbers or not note.requires_grad or self.backward is None:
-            if note.edge is None:
-                facts.append(Attribute(tensor, "_edge", None))
-            else:
-                conditions.append(f"{here}._edge is not None")
-        if self.backward is None or note.reached:  # else the engine calls the hooks
-            facts.append(Attribute(tensor, "_leaf_hooks", None))
-        if note.reached and note.edge is not None:
-            conditions.append(f"not {name(hooks_of)}({here})")
-        if note.grad_read and note.grad is None:
-            facts.append(Attribute(tensor, "_grad", None))
-        if not self.moves(note):
-            every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
-            for condition in every:
-                self.guards.depends(tensor.__dict__, condition)
-            return
-        conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
-        start = f"type({here}) is {name(type(note.tensor))}"
-        if note.owner is not None:
-            start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
-        conditions += [f"{here}._level is None", f"type({here}._data) is {name(type(note.data))}"]
-        self.guards.always.append(" and ".join([start, *conditions]))
+        passes_on = self.backward is not None
+        linked = passes_on and note.requires_grad and id(note.tensor) in self.numbers
+        depend_on_tensor(self.guards, note, self.expression, moves=self.moves(note), linked=linked, passes_on=passes_on)
 
     # -- arguments ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,60 @@
+"""Guards of a tensor that was there before: what a recording depends on, and the history that backward may come by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.compiler.guards import Attribute, Guards, Item
+from jitgrad.compiler.notes import TensorNote, hooks_of
+from jitgrad.compiler.recording import nodes_behind
+from jitgrad.core.node import edge_of, node_of
+from jitgrad.core.tensor import Tensor
+
+__all__ = ["depend_on_tensor"]
+
+
+def depend_on_tensor(
+    guards: Guards, note: TensorNote, expression: Callable[[TensorNote], str], *, moves: bool, linked: bool,
+    passes_on: bool,
+) -> None:  # fmt: skip
+    """Add the conditions under which another tensor, or this one in another state, will do.
+
+    expression: what a tensor is called in the text; moves: whether it may be another one. passes_on: whether gradients
+    of results may be asked for outside; linked: whether they then flow to this one, leaf or not, along its edge.
+    """
+    here, name, tensor = expression(note), guards.name, note.tensor
+    facts = [Attribute(tensor, "_layout", note.layout), Attribute(tensor, "_requires_grad", note.requires_grad)]
+    conditions: list[str] = []
+    if not linked or note.history_counts:
+        if note.edge is None:
+            facts.append(Attribute(tensor, "_edge", None))
+        else:
+            conditions.append(f"{here}._edge is not None")
+    if not passes_on or note.reached:  # else the engine calls the hooks
+        facts.append(Attribute(tensor, "_leaf_hooks", None))
+    if note.reached and note.edge is not None:
+        conditions.append(f"not {name(hooks_of)}({here})")
+    if note.apart:
+        others = "".join(f"{expression(n)}, " for n in note.apart)
+        guards.always.append(f"{here}._edge is not None and {name(_is_apart)}({here}, ({others}))")
+    if note.grad_read and note.grad is None:
+        facts.append(Attribute(tensor, "_grad", None))
+    if not moves:
+        every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
+        for condition in every:
+            guards.depends(tensor.__dict__, condition)
+        return
+    conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
+    start = f"type({here}) is {name(type(note.tensor))}"
+    if note.owner is not None:
+        start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
+    conditions += [f"{here}._level is None", f"type({here}._data) is {name(type(note.data))}"]
+    guards.always.append(" and ".join([start, *conditions]))
+
+
+def _is_apart(tensor: Any, others: Sequence[Tensor]) -> bool:
+    """Whether backward through the history of a tensor comes by none of the others."""
+    first = node_of(tensor._edge)
+    behind = nodes_behind([first]) - {first}
+    return not any((edge := edge_of(other)) is not None and node_of(edge) in behind for other in others)
