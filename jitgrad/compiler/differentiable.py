@@ -232,7 +232,10 @@ def record_backward(recording: Recording) -> Backward | None:
     if recording.notes.reason is not None:
         return None
     new = {id(r): r for r in recording.results if isinstance(r, Tensor) and id(r) not in recording.notes.tensors}
-    results = [r for r in new.values() if r._edge is not None and not recording.is_freed(r)]
+    linked = [r for r in new.values() if r._edge is not None]
+    if any(map(recording.is_partly_freed, linked)):
+        raise NotReplayable("part of the graph of a result has been freed, and gradients may be asked for by the rest")
+    results = [r for r in linked if not recording.is_freed(r)]
     if not results:
         return None
     leaves = [r for r in new.values() if r._edge is None]

@@ -157,3 +157,36 @@ def test_a_function_of_parts_that_finds_an_argument_in_a_variable():
         return (normal(2, 2).abs() + 1,), ()
 
     alike(function, [small, small, large, large, small, large])
+
+
+def test_results_of_which_part_of_the_graph_has_been_freed():
+    def function(x, y):
+        known = V.exp()
+        grad(known.sum(), V)
+        return known + W * y, known + x
+
+    compiled = torch.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(5):
+            x, y = leaf(k), normal(2, 2, seed=k)
+            first, second = compiled(x, y)
+            assert torch.equal(grad(first.sum(), W)[0], y)
+            assert torch.equal(grad(second.sum(), x)[0], torch.ones(2, 2))
+            with pytest.raises(RuntimeError, match="second time"):
+                grad(second.sum(), V)
+
+
+def test_a_loss_whose_graph_has_been_freed():
+    def function(y):
+        W.grad = None
+        loss = (W * y).square().sum() + V.sum() * 0.1
+        loss.backward()
+        return loss
+
+    compiled = torch.compile(function, fullgraph=True)
+    for k in range(4):
+        loss = compiled(normal(2, 2, seed=k))
+        with pytest.raises(RuntimeError, match="second time"):
+            grad(loss, W)
+    assert compiled._variants
