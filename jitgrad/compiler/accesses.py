@@ -23,6 +23,7 @@ from jitgrad.compiler.trust import (
     special_method,
     static_attribute,
 )
+from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Accesses"]
@@ -59,6 +60,8 @@ class Accesses:
             return getattr(notes.settled(obj), name)
         if isinstance(obj, Tensor):
             return notes.tensor_attribute(obj, name)
+        if isinstance(obj, Node) and name == "next_functions":
+            notes.fail("it goes through the graph behind a tensor")
         if isinstance(obj, types.ModuleType):
             value = getattr(obj, name)
             notes.attribute(obj, name, value)

@@ -28,7 +28,7 @@ _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view", "is_inference")
 _OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
@@ -335,6 +335,8 @@ class Notes:
                 self.attribute(tensor, name, tensor.__dict__[name])
         elif name == "data_ptr":
             self.fail("it reads the address of a tensor")
+        elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
+            self.fail("it reads of which tensor from outside another one is a view")
         return getattr(tensor, name)
 
     def grad_of(self, note: TensorNote) -> None:
@@ -358,6 +360,8 @@ class Notes:
                 self.fail("it makes a tensor from outside the gradient of another one")
         elif not (name == "requires_grad" and value is tensor._requires_grad):
             self.fail(f"it assigns {name} of a tensor from outside")
+        else:  # an error for all but leaves
+            note.history_counts = True
 
 
 def _changed_by(method: Any) -> Iterator[Any]:

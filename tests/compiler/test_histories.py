@@ -111,6 +111,14 @@ def test_one_argument_made_of_another(first, keeps):
     alike(function, [first, first, of_one_leaf, first, one_of_the_other, first])
 
 
+def sets_the_flag(x):
+    try:
+        x.requires_grad = True  # of leaves only
+    except RuntimeError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
     "fact",
     [
@@ -121,6 +129,9 @@ def test_one_argument_made_of_another(first, keeps):
         lambda x: "Select" in type(x.grad_fn).__name__,
         lambda x: x._base is None,
         lambda x: x._is_view(),
+        lambda x: x[:]._base is x,
+        lambda x: "Accumulate" in (x + 1).grad_fn.next_functions[0][0].name(),
+        sets_the_flag,
     ],
 )
 def test_what_is_asked_of_a_history(fact):
@@ -137,6 +148,17 @@ def test_what_is_asked_of_a_history(fact):
 
     for first in (one_leaf, of_w, second):
         alike(function, [first, first, one_leaf, of_w, second, retains])
+
+
+def test_whether_a_tensor_was_made_in_inference_mode():
+    def made_in_inference_mode():
+        with torch.inference_mode():
+            return (torch.ones(2, 2),), ()
+
+    def plain():
+        return (torch.ones(2, 2),), ()
+
+    alike(lambda x: x * 2 if x.is_inference() else x * 3, [plain, plain, made_in_inference_mode])
 
 
 def test_a_function_of_parts_that_finds_an_argument_in_a_variable():
