@@ -204,6 +204,43 @@ def test_gradients_asked_for_outside(seed):
             np.testing.assert_allclose(_array(f), _array(e), rtol=1e-4, atol=1e-5, err_msg=f"call {k}")
 
 
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_gradients_asked_for_inside(seed):
+    """Toward a weight that the history of the argument may lead to, which may be a leaf or have none."""
+    _, forward, arguments, state = program(seed)
+    rng, weights = np.random.default_rng(seed), state()[:2]
+    histories = [lambda x: x, lambda x: x.requires_grad_(), *(lambda x, w=w: x + w for w in weights)]
+    frees, asked = rng.random() < 0.3, int(rng.integers(1, 4))  # bits: of the weights
+
+    def function(x):
+        last, loss = forward(x)
+        wanted = [w for k, w in enumerate(weights) if asked >> k & 1]
+        return last, *torch.autograd.grad(loss, wanted, allow_unused=True, retain_graph=not frees)
+
+    def outcome(call, k, history):
+        torch.manual_seed(k)
+        left = []
+        try:
+            results = call(histories[history](arguments(k)[0]))
+            left += [r if r is None else r.detach() for r in results]
+            left += torch.autograd.grad(results[0].sum(), weights, allow_unused=True)
+        except (RuntimeError, IndexError) as error:
+            left.append(type(error))
+        return left
+
+    compiled = torch.compile(function)
+    order = [int(k) for k in rng.integers(0, len(histories), 3)] * 2 + [0, 1, 2, 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k, history in enumerate(order):
+            for e, f in zip(*(outcome(call, k, history) for call in (function, compiled)), strict=True):
+                assert (e is None) == (f is None), f"call {k} of {order}"
+                if isinstance(e, type):
+                    assert e is f
+                else:
+                    np.testing.assert_allclose(_array(f), _array(e), 1e-4, 1e-5, err_msg=f"call {k} of {order}")
+
+
 @pytest.mark.parametrize("make", [programs.program, wider_programs.program], ids=["", "wider"])
 @pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
 def test_programs_that_read(seed, make, capsys):
