@@ -20,6 +20,9 @@ Where the function decides by what it reads of a tensor, `parts` makes functions
   version, a list's items): 150 guards take a tenth of a microsecond. Not guarded: a class or code object that is
   exchanged (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names that hide Python's built-in
   ones.
+- Arguments may have any history, since gradients of results flow on along their edges. Where the function runs backward
+  itself, that would lead elsewhere: then a leaf stays one, and a history must not lead to what gradients are asked for,
+  which is looked up in each call, by a walk as long as the one that uncompiled backward begins with.
 - Temporaries share one block by lifetime; results are new arrays; a gradient is written to again while nobody else
   has the tensor or its memory. Arguments may lie anywhere, unless they overlap what they did not when they were
   recorded.
