@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.autograd.gradient_edge import get_gradient_edge
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
@@ -196,6 +197,8 @@ class Watch(BuiltinCalls):
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes = self.notes
         for value in (*args, *kwargs.values()):
+            if function is get_gradient_edge and isinstance(value, Tensor):
+                notes.tensor_attribute(value, "grad_fn")
             if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
         return self._unfollowed(function, args, kwargs)

@@ -129,6 +129,7 @@ def sets_the_flag(x):
         lambda x: "Select" in type(x.grad_fn).__name__,
         lambda x: x._base is None,
         lambda x: x._is_view(),
+        lambda x: "Accumulate" in torch.autograd.graph.get_gradient_edge(x).node.name(),
         lambda x: x[:]._base is x,
         lambda x: "Accumulate" in (x + 1).grad_fn.next_functions[0][0].name(),
         sets_the_flag,
