@@ -210,8 +210,10 @@ def element(
     # Forward rules name no g, and are not conjugated.
     conjugate = conjugate and any(a.name == "g" for a in arguments)
     body = ["g_conj = np.conj(g)"] if conjugate else []
-    for rule, target in rules:
-        body += [with_divide(line, dtype) for line in inline(rule, f"{target}_value", literals, conjugate)]
+    for (rule, target), out in zip(rules, out_dtypes, strict=True):
+        lines = [with_divide(line, dtype) for line in inline(rule, f"{target}_value", literals, conjugate)]
+        # The one word whose result depends on the format that is stored: a neighbour in float32 would round back.
+        body += [line.replace("nextafter(", f"nextafter_{out}(") for line in lines] if "float16" in out else lines
     stores = []
     for (_, target), out in zip(rules, out_dtypes, strict=True):
         real = dtype.startswith("complex") and out.lstrip("b").startswith("float")

@@ -323,3 +323,34 @@ class nextafter:
         moved = least if a == 0.0 else step.view(np.float64)
         moved = b if a == b else moved
         return a + b if (a != a) | (b != b) else moved
+
+
+@word(None, internal=True)
+class nextafter_bfloat16:
+    """The same of bfloat16, the upper half of a float32: its last bit is float32's bit 16."""
+
+    def float32(a, b):
+        bits = np.float32(a).view(np.int32)
+        up = (b > a) == (a > 0.0)
+        step = np.int32(bits + (np.int32(65536) if up else np.int32(-65536)))
+        least = np.copysign(np.int32(65536).view(np.float32), b)
+        moved = least if a == 0.0 else step.view(np.float32)
+        moved = b if a == b else moved
+        return a + b if (a != a) | (b != b) else moved
+
+
+@word(None, internal=True)
+class nextafter_float16:
+    """The same of float16, whose last bit is float32's bit 13; below 2 ** -14 its numbers are 2 ** -24 apart."""
+
+    def float32(a, b):
+        bits = np.float32(a).view(np.int32)
+        up = (b > a) == (a > 0.0)
+        step = np.int32(bits + (np.int32(8192) if up else np.int32(-8192)))
+        size = abs(a)
+        even = (size < 6.103515625e-05) | ((size == 6.103515625e-05) & (not up))
+        moved = a + np.copysign(5.9604644775390625e-08, b - a) if even else step.view(np.float32)
+        moved = np.float32(65504.0) if size == np.float32(np.inf) else moved
+        moved = moved if a == 0.0 else np.copysign(moved, a)
+        moved = b if a == b else moved
+        return a + b if (a != a) | (b != b) else moved

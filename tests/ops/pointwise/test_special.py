@@ -72,6 +72,22 @@ def test_without_gradients():
     assert torch.autograd.grad(torch.nextafter(x, points(0.5, 3.0)).sum(), x)[0].tolist() == [0, 1]
 
 
+def test_neighbours_of_16_bit_floats():
+    """Of every float16, and of what begins and ends bfloat16's: steps of float32 round back to where they began."""
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        for other in (np.float16("inf"), np.float16("-inf"), np.float16(1), np.float16(-1)):
+            got = torch.nextafter(torch.from_numpy(every), torch.tensor(other)).numpy()
+            want = np.nextafter(every, other)
+            assert np.array_equal(got, want, equal_nan=True)
+            assert np.array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
+    inf, largest, least = float("inf"), (2 - 2.0**-7) * 2.0**127, 2.0**-133
+    x = torch.tensor([0.0, -0.0, 1.0, 1.0, largest, inf, -inf, least, -least], dtype=torch.bfloat16)
+    y = torch.tensor([inf, -inf, inf, -inf, inf, 0.0, 0.0, -1.0, 1.0], dtype=torch.bfloat16)
+    want = [least, -least, 1 + 2.0**-7, 1 - 2.0**-8, inf, largest, -largest, 0.0, -0.0]
+    assert torch.nextafter(x, y).tolist() == want
+
+
 def test_dtypes():
     whole = torch.tensor([1, 2])
     assert torch.i0(whole).dtype is torch.float32 and torch.special.zeta(whole, 2).dtype is torch.float32
