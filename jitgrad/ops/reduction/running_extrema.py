@@ -12,12 +12,14 @@ from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
+from jitgrad.ops.reduction.extrema import Amax
 from jitgrad.ops.reduction.reduction_plan import plan_reduction
 from jitgrad.ops.reduction.scan import Scan
 
@@ -123,6 +125,7 @@ class Logcumsumexp(Scan):
         (x, dim, backwards), t = args, tangents[0]
         if not x._layout.ndim:
             return t
+        x, t = _lowered(x, dim), widened(t)
         out = Logcumsumexp.apply(x, dim, backwards)
 
         def part(log_t: Any) -> Any:
@@ -130,10 +133,19 @@ class Logcumsumexp(Scan):
 
         if x._layout.dtype.is_complex:
             return part(t.log())
-        return part(table.where(t > 0, t, 0).log()) - part(table.where(t < 0, -t, 0).log())
+        found = part(table.where(t > 0, t, 0).log()) - part(table.where(t < 0, -t, 0).log())
+        return found.to(args[0]._layout.dtype)
 
     def kernel_x(g, out, x, dim, backwards):
         return _gradient(g, out, x, dim, backwards)
+
+
+def _lowered(x: Tensor, dim: int) -> Tensor:
+    """``x`` less its largest element along ``dim``: sums with logarithms of small numbers then keep their digits."""
+    if x._layout.dtype.is_complex or not x._layout.numel:
+        return x
+    top = Amax.apply(x.detach(), (dim,), True)
+    return widened(x) - table.where(table.isfinite(top), top, 0)
 
 
 @planned("g", "out", "x")

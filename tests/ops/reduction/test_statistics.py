@@ -87,6 +87,16 @@ def test_running_extrema(dtype):
     assert indices.tolist() == [0, 1, 1, 3] and torch.tensor([2, 2, 1, 2]).cummax(0).indices.tolist() == [0, 1, 1, 3]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_tangents_of_logcumsumexp_of_large_numbers(dtype):
+    """They are means of the tangents, which logarithms added to large numbers lose."""
+    x, t = torch.tensor([9984.0, 9984.0, 9984.0], dtype=dtype), torch.tensor([3.0, -2.0, 0.5], dtype=dtype)
+    tangent = torch.func.jvp(lambda v: v.logcumsumexp(0), (x,), (t,))[1]
+    assert tangent.dtype is dtype
+    rtol = 1e-2 if dtype is torch.bfloat16 else 1e-5
+    np.testing.assert_allclose(tangent.float().numpy(), [3.0, 0.5, 0.5], rtol=rtol)
+
+
 def test_logcumsumexp():
     a = RNG.standard_normal((3, 5)) * 400
     x = torch.tensor(a)
