@@ -1674,7 +1674,7 @@ def poisson_nll_loss(
     input: Tensor, log_input: builtins.bool, full: builtins.bool, eps: builtins.float, reduction: builtins.int,
 ) -> Tensor:
     """``nn.functional.poisson_nll_loss``, with the reduction as a number."""
-def polar(input: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""

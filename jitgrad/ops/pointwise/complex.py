@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.grad_mode import state
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -98,9 +99,10 @@ class Complex(Structured, public="function"):
         return sum_to_size(g.imag, imag_layout.shape)
 
 
-class Polar(Structured, public="function"):
+class Polar(Structured):
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 
+    name, grad_name = "_polar", "PolarBackward0"
     batch = aligned
     reference = lambda x, angle: x * np.exp(1j * angle)
     samples = cases(
@@ -117,6 +119,18 @@ class Polar(Structured, public="function"):
     def grad_x(g, x_layout, angle):
         return sum_to_size(g.real * table.cos(angle) + g.imag * table.sin(angle), x_layout.shape)
 
-    def grad_angle(g, x, angle, angle_layout):
-        turned = x * (g.imag * table.cos(angle) - g.real * table.sin(angle))
-        return sum_to_size(turned, angle_layout.shape)
+    def grad_angle(g, out, angle_layout):
+        return sum_to_size(g.imag * out.real - g.real * out.imag, angle_layout.shape)
+
+
+@partial(public, method_too=False)
+@takes_out
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``.
+
+    Both are float32, or both float64; RuntimeError else. They broadcast, and may be written to before backward runs.
+    """
+    if isinstance(abs, Tensor) and isinstance(angle, Tensor) and abs.requires_grad and state.enabled:
+        # PyTorch saves the result alone, whose direction is lost where ``abs`` is 0 and turned where it is negative.
+        angle = angle.clone()
+    return Polar.apply(abs, angle)

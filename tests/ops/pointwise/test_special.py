@@ -88,6 +88,18 @@ def test_neighbours_of_16_bit_floats():
     assert torch.nextafter(x, y).tolist() == want
 
 
+def test_lengths_and_angles_that_are_written_to_before_backward():
+    x, y = points(0.5, 0.0, -1.3), points(0.5, -2.0, 1.3)
+    want = torch.autograd.grad(torch.polar(x, y).real.sum(), (x, y))
+    length, turn = x * 1, y * 1
+    result = torch.polar(length, turn)
+    length.zero_()
+    turn.mul_(3.0)
+    found = torch.autograd.grad(result.real.sum(), (x, y))
+    assert [g.tolist() for g in found] == [g.tolist() for g in want]
+    assert gradcheck(torch.polar, (x, y)) and gradgradcheck(torch.polar, (x, y))
+
+
 def test_dtypes():
     whole = torch.tensor([1, 2])
     assert torch.i0(whole).dtype is torch.float32 and torch.special.zeta(whole, 2).dtype is torch.float32
