@@ -22,7 +22,7 @@ from jitgrad.ops.reduction.any_all import all as all_
 from jitgrad.ops.reduction.softmax import softmax
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.reduction.variance import var_mean
-from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.random import default_generator
 
 __all__: list[str] = []
@@ -123,7 +123,7 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
             raise must_be_tensor("_softmax_backward_data", name, place, x)
     output = widened(output)  # 16-bit floats are rounded once
     products = widened(grad_output) * output
-    return cast(products - output * SumDim.apply(products, dim, True), input_dtype)
+    return contiguous(cast(products - output * SumDim.apply(products, dim, True), input_dtype))
 
 
 @at_top

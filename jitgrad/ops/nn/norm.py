@@ -328,7 +328,7 @@ def rms_norm(
         raise not_implemented_for("rms_norm", input.dtype)
     smallest = input._layout.dtype.compute.limits.eps
     eps = float(smallest) if eps is None else float_argument("rms_norm", "eps", 4, eps)
-    wide = cast(input, input._layout.dtype.compute)
+    wide = contiguous(cast(input, input._layout.dtype.compute))  # the result is in row-major order, as PyTorch's
     wide = wide * (wide.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt()
     return cast(scaled(wide, weight, None), input._layout.dtype)
 

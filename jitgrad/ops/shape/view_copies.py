@@ -71,6 +71,16 @@ def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return Slice.apply(input, d, first, max(first, last), step)
 
 
+def _viewed(input: Tensor, *size: Any, **named: Any) -> Any:
+    """``view``; of memory that no view shows in this shape, a copy."""
+    try:
+        return input.view(*size, **named)
+    except RuntimeError as error:
+        if not str(error).startswith("view size is not compatible"):
+            raise
+        return input.reshape(*size, *named.values())
+
+
 def _within(n: int, edge: int | None, default: int) -> int:
     """An end of a slice of ``n`` elements, counted from the front, in 0 .. n."""
     edge = default if edge is None else int_argument("slice", "start", 3, edge)
@@ -96,10 +106,11 @@ def _narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 _VIEWS = (
     "as_strided", "detach", "diagonal", "expand", "permute", "select", "split", "split_with_sizes", "squeeze", "t",
-    "transpose", "unbind", "unfold", "unsqueeze", "view", "view_as_complex", "view_as_real",
+    "transpose", "unbind", "unfold", "unsqueeze", "view_as_complex", "view_as_real",
 )  # fmt: skip
 for _name in _VIEWS:
     public(_copying(getattr(Tensor, _name), f"{_name}_copy"), method_too=False)
+public(_copying(_viewed, "view_copy"), method_too=False)
 public(_copying(alias, "alias_copy"), method_too=False)
 public(_copying(slice_view, "slice_copy"), method_too=False)
 public(_copying(_narrow, "narrow_copy"))

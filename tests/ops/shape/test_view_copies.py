@@ -35,3 +35,11 @@ def test_complex_views_and_out():
     out = torch.empty(2, 3)
     assert torch.transpose_copy(x, 0, 1, out=out) is out and out.tolist() == x.t().tolist()
     assert torch.slice_inverse(x, x[1:]).tolist() == x[1:].tolist()
+
+
+def test_view_copy_of_memory_that_no_view_shows():
+    x = torch.arange(6.0).reshape(2, 3).t()
+    assert torch.view_copy(x, (6,)).tolist() == [0, 3, 1, 4, 2, 5]
+    assert torch.view_copy(x, (-1, 2), out=torch.zeros(3, 2)).tolist() == [[0, 3], [1, 4], [2, 5]]
+    with pytest.raises(RuntimeError, match="is invalid for input of size 6"):
+        torch.view_copy(x, (5,))
