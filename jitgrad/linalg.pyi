@@ -105,7 +105,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of a tensor that is read as a matrix: its first ``ind`` dims are the rows, the others the columns."""
 def tensorsolve(
-    input: Tensor, other: Tensor, dims: int | Sequence[int] | None = None, *, out: Tensor | None = None,
+    input: Tensor, other: Tensor, dims: tuple[int, ...] | None = None, *, out: Tensor | None = None,
 ) -> Tensor:
     """X of which the product with A over all dims of X is B; ``dims`` of A are moved to its end before."""
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:

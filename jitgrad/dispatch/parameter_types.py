@@ -157,6 +157,7 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (_is_bool, "bool"),
     "None": (lambda value: value is None, "None"),
     "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
+    "tuple[int, ...]": (lambda values: _all(values, is_int), "tuple of ints"),  # where PyTorch takes no single int
     "Sequence[float]": (lambda values: is_real(values) or _all(values, is_real), "tuple of floats"),
     "Sequence[int | None]": (lambda values: is_int(values) or _all(values, _is_int_or_none), "tuple of ints"),
     "Sequence[Tensor]": (lambda values: _all(values, _is_tensor), "tuple of Tensors"),

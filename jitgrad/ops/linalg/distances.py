@@ -25,6 +25,7 @@ from jitgrad.ops.linalg.batched_matrices import transposed
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.reduction.vector_norm import norm
+from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 
@@ -156,6 +157,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     p = p if type(p) is float else float_argument("cdist", "p", 3, p)
+    if x1._layout.dtype is not x2._layout.dtype and not (x1._layout.numel and x2._layout.numel):
+        if x1._layout.dtype.is_floating_point and x2._layout.dtype.is_floating_point:
+            x2 = cast(x2, x1._layout.dtype)  # without elements PyTorch's kernel, which refuses, is not reached
     a, b = x1._layout.shape, x2._layout.shape
     if a[:-2] != b[:-2]:
         _check_rows(x1._layout, x2._layout, p)

@@ -126,6 +126,7 @@ def linalg_matrix_norm(
     if ord == "fro":
         return VectorNorm.apply(x, 2.0, dims, keepdim, wanted)
     if ord == "nuc" or abs(ord) == 2:  # type: ignore[arg-type]
+        check_floating("linalg.matrix_norm", x._layout, half=False)
         return _of_singular_values(x if wanted is None else x.to(wanted), dims, keepdim, ord)
     first, second = dims if abs(ord) == 1 else dims[::-1]  # type: ignore[arg-type]
     sums = VectorNorm.apply(x, 1.0, (first,), keepdim, wanted)

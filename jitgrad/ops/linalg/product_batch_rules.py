@@ -42,7 +42,7 @@ def over_dot(call: BatchedCall) -> Tensor:
     if x.dtype is not y.dtype:
         found = " and ".join(scalar_type(t.dtype) for t in (x, y))
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
-    return (x * y).sum(-1)
+    return (x * y).sum(-1, dtype=x.dtype)  # bytes stay bytes, as in products
 
 
 def _product(call: BatchedCall, op: Any, first: str, second: str) -> Tensor:

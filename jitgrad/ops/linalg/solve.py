@@ -158,7 +158,7 @@ public(linalg_solve_ex, module="linalg")
 
 
 @takes_out
-def linalg_tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
+def linalg_tensorsolve(input: Tensor, other: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
     """X of which the product with A over all dims of X is B; ``dims`` of A are moved to its end before."""
     A, B = input, other
     if dims is not None:

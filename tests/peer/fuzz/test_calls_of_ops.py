@@ -42,8 +42,9 @@ FINITE = (
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
 # in floats, and rounds them otherwise than its kernels do.
 UNMAPPED = ("histc", "linspace", "logspace", "argwhere", "upsample", "interpolate")
-# PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided.
-NOT_INTO_OUT = ("fft.ihfftn",)
+# PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided, its narrow_copy fills the memory
+# of one whatever its strides.
+NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy")
 # At whole numbers up to 0 polygamma is infinite, PyTorch's is what rounding makes of that.
 NOT_OF_INTEGERS = ("polygamma",)
 ENTRIES = [op for op in samples_of.op_db if has(op) and not any(part in op.name for part in LEFT_OUT)]

@@ -86,6 +86,42 @@ HALF = (
 )
 
 
+@pytest.mark.parametrize("name", [n for n in HALF.split() if "." in n or n in ("svd", "geqrf")])
+def test_matrices_of_16_bits_without_elements(name):
+    """Most of PyTorch's routines return before they reach what refuses 16 bits."""
+    for shape in ((0, 0), (2, 0, 0), (0, 3, 3)):
+        def call(lib, shape=shape):
+            return function(lib, name)(lib.zeros(shape, dtype=lib.float16))
+
+        ours, theirs = said(call, jitgrad), said(call, torch)
+        assert ours == theirs
+        if theirs is None:
+            found, wanted = ([t.dtype, t.shape] for t in map(first, (call(jitgrad), call(torch))))
+            assert str(found).replace("jitgrad", "torch") == str(wanted)
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def test_distances_without_elements_take_any_floats():
+    for a, b in (((0, 3), (2, 3)), ((2, 3), (0, 3)), ((2, 0), (2, 0))):
+        for one, other in (("float16", "float32"), ("float32", "bfloat16"), ("float64", "float32"), ("int64", "float32")):
+            alike(lambda lib, a=a, b=b, one=one, other=other: lib.cdist(
+                lib.zeros(a, dtype=getattr(lib, one)), lib.zeros(b, dtype=getattr(lib, other))))  # fmt: skip
+    x = jitgrad.zeros(0, 3, dtype=jitgrad.float16)
+    assert jitgrad.cdist(x, jitgrad.zeros(2, 3)).dtype is jitgrad.float16
+
+
+def test_dims_that_are_no_tuple():
+    for dims in (1, 1.5, "ab"):
+        with pytest.raises(TypeError) as found:
+            jitgrad.linalg.tensorsolve(jitgrad.ones(2, 3, 6), jitgrad.ones(2, 3), dims=dims)
+        with pytest.raises(TypeError) as wanted:
+            torch.linalg.tensorsolve(torch.ones(2, 3, 6), torch.ones(2, 3), dims=dims)
+        assert str(found.value) == str(wanted.value)
+
+
 @pytest.mark.parametrize("name", HALF.split())
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_floats_of_16_bits(name, dtype):
