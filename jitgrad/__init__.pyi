@@ -2259,7 +2259,10 @@ def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
 def view_as_real_copy(x: Tensor, *, out: Tensor | None = None) -> Any:
     """A copy, in row-major memory, of what ``view_as_real`` shows."""
-def view_copy(input: Tensor, *size: Sequence[builtins.int], out: Tensor | None = None, **named: Any) -> Tensor:
+def view_copy(
+    self: Tensor, *each: Any, size: Sequence[builtins.int] | None = None, dtype: _DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """A copy, in row-major memory, of what ``view`` shows."""
 @overload
 def vsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ One rule makes all of them, the view followed by a copy of it; gradients pass th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.errors import must_be_tensor
@@ -71,14 +71,15 @@ def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return Slice.apply(input, d, first, max(first, last), step)
 
 
-def _viewed(input: Tensor, *size: Any, **named: Any) -> Any:
+def _viewed(self: Tensor, *each: Any, size: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
     """``view``; of memory that no view shows in this shape, a copy."""
+    named = {name: value for name, value in (("size", size), ("dtype", dtype)) if value is not None}
     try:
-        return input.view(*size, **named)
+        return self.view(*each, **named)
     except RuntimeError as error:
         if not str(error).startswith("view size is not compatible"):
             raise
-        return input.reshape(*size, *named.values())
+        return self.reshape(*each, *named.values())
 
 
 def _within(n: int, edge: int | None, default: int) -> int:

@@ -22,8 +22,8 @@ KNOWN = [
      "PyTorch has the gradient of what is overwritten in the place of that of what is kept; and one of what it writes "
      "to memory that the result does not show"),
     ("nn_functional_poisson_nll_loss", "function", "^gradients 0 1: .* for np.*nan",
-     "targets below 1, whose term of Stirling's formula is masked: PyTorch multiplies its logarithm's NaN and infinity by "
-     "0, ours is the gradient of the loss that both compute"),
+     "targets up to 0, whose term of Stirling's formula is masked: PyTorch multiplies the logarithm's NaN or infinity "
+     "by 0, ours is the gradient of the loss that both compute"),
     ("mode", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
      "which of equal elements it names, that of std::sort; in 16 bits there are many"),
     ("topk", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
