@@ -73,7 +73,7 @@ def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int |
 
 def _viewed(self: Tensor, *each: Any, size: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
     """``view``; of memory that no view shows in this shape, a copy."""
-    named = {name: value for name, value in (("size", size), ("dtype", dtype)) if value is not None}
+    named: dict[str, Any] = {name: value for name, value in (("size", size), ("dtype", dtype)) if value is not None}
     try:
         return self.view(*each, **named)
     except RuntimeError as error:
