@@ -44,15 +44,16 @@ INNER_BY_BLAS = not by_tiles("f", _INNER)
 
 
 def inner_product_entry(kind: str) -> int:
-    """The address of the entry for products within compiled loops, of blocks that stay in a cache; 0: there is none."""
-    return product_entry(kind, _INNER)
+    """The address of the entry for products within compiled loops, of blocks that stay in a cache; 0: there is none.
+
+    Tiles where BLAS can't be called by address: a loop has no other way to it.
+    """
+    return product_entry(kind, _INNER) or (tiles_address(kind) if kind in "fd" else 0)
 
 
 def product_entry(kind: str, work: int) -> int:
-    """The address of the entry for a product of ``work`` multiplications of a dtype; 0: there is none."""
-    if by_tiles(kind, work) or (kind in "fd" and not product_address(kind)):
-        return tiles_address(kind)
-    return _blas_entry(kind)
+    """The address of the entry for a product of ``work`` multiplications of a dtype; 0: NumPy has to be called."""
+    return tiles_address(kind) if by_tiles(kind, work) else _blas_entry(kind)
 
 
 @functools.cache

@@ -35,7 +35,9 @@ ROWS, PANEL = (12, 2 * BYTES) if WIDE_REGISTERS else (6, BYTES)  # of a tile: ro
 HEIGHTS = (1, 2, 4, 8, 12) if WIDE_REGISTERS else (1, 2, 4, 6)  # of tiles: each takes time to compile
 MIDDLE = HEIGHTS[-2]
 DEPTH = 256  # rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache
-TILES, UNIT = 16, 16  # of the left matrix, if it is turned, so many tiles are copied at a time, so many bytes at once
+# If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (400 KB of float64), so
+# many bytes at once.
+TILES, UNIT = 16, 16
 OFTEN = 9 * ROWS  # rows of the left matrix from which on a panel is worth copying
 SQUARE = BYTES if WIDE_REGISTERS else BYTES // 2  # bytes of a side of what is transposed within registers
 

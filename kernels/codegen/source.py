@@ -27,12 +27,12 @@ from jitgrad.kernels.words.syntax import (
 
 __all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
 
-# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels.marks.py`.
+# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
 ANY_ORDER = "  # in any order"
 
-# Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
-# Of these the arrays at these positions are written to.
+# Functions that write to an array, and the position of that among their arguments.
 _WRITING = {"gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,)}
+# Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
 

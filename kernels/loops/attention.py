@@ -22,10 +22,10 @@ _WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly qu
 
 
 def soften(x, mask, n, first, causal, scale, over):
-    """Softmax of the rows of scale * x + mask, from query ``first`` on, in place and but for a factor of each row.
+    """In the place of x, exp(scale * x + mask - the largest of the row), from query ``first`` on; rows without a key: 0.
 
-    That goes to ``over``: to multiply results by it is less than to multiply as many scores as there are keys. Rows
-    without a key are 0.
+    over: gets 1 / the sum of each row. Softmax is their product, but rows of results, which have fewer elements than
+    there are keys, are multiplied by it in its stead.
     """
     factor = T(scale)
     for i in range(x.shape[0]):
@@ -55,7 +55,7 @@ def soften(x, mask, n, first, causal, scale, over):
         over[i] = T(1) / total
 
 
-def multiply_rows(x, factors, out):
+def scale_rows(x, factors, out):
     """Each row of x times its factor."""
     for i in range(out.shape[0]):
         row, target, factor = x[i], out[i], factors[i]
@@ -104,7 +104,7 @@ def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, las
         multiply(function, q[n, begin:end], False, turned[:, :filled], False, scores[: end - begin, :filled], False)
         soften(shares, mask, n, begin, causal, scale, over)
         multiply(function, shares, False, v[n, :seen], False, out[n, begin:end], False)
-        multiply_rows(out[n, begin:end], over, out[n, begin:end])
+        scale_rows(out[n, begin:end], over, out[n, begin:end])
 
 
 def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
@@ -130,7 +130,7 @@ def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk,
             shares, slopes = scores[: end - begin, :seen], above[: end - begin, :seen]
             multiply(function, rows, False, k_turned[:, :filled], False, scores[: end - begin, :filled], False)
             soften(shares, mask, n, begin, causal, scale, over)
-            multiply_rows(given, over, divided[: end - begin])
+            scale_rows(given, over, divided[: end - begin])
             multiply(function, given, False, v_turned[:, :filled], False, above[: end - begin, :filled], False)
             multiply(function, shares, True, divided[: end - begin], False, dv[n, :seen], True)
             slopes_of(shares, slopes, scale, over)

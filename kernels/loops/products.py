@@ -80,7 +80,10 @@ def fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out
 
 
 def fill_panel(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep):
-    """The bytes of a panel of all rows of a product: with wide registers two vectors for each."""
+    """The bytes of a panel of all rows of a product: with wide registers two vectors for each.
+
+    The height of a tile is a constant of its code, so each is written out.
+    """
     if VECTORS == 1:
         fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep)
         return
