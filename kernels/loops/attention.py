@@ -22,7 +22,9 @@ _WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly qu
 
 
 def soften(x, mask, n, first, causal, scale, over):
-    """In the place of x, exp(scale * x + mask - the largest of the row), from query ``first`` on; rows without a key: 0.
+    """In the place of x, exp(scale * x + mask - the largest of the row), from query ``first`` on.
+
+    Rows without a key are 0.
 
     over: gets 1 / the sum of each row. Softmax is their product, but rows of results, which have fewer elements than
     there are keys, are multiplied by it in its stead.

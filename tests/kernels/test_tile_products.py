@@ -131,3 +131,13 @@ def test_what_is_larger_is_left_to_blas(monkeypatch):
     monkeypatch.setattr(product_parts, "_BY_TILES", 1 << 18)
     assert matmul.tile_entry("f", 1 << 18) and not matmul.tile_entry("f", (1 << 18) + 1)
     assert not matmul.tile_entry("F", 1)
+
+
+def test_where_blas_is_not_found_by_address(monkeypatch):
+    """Large products are then NumPy's; loops, which can't call that, multiply by tiles."""
+    monkeypatch.setattr(product_parts, "_BY_TILES", 100)
+    monkeypatch.setattr(product_parts, "_blas_entry", lambda kind: 0)
+    x, small = np.ones((50, 50), "f"), np.ones((2, 2), "f")
+    assert product_parts.product_jobs(x, x, x.copy(), 2) is None
+    assert product_parts.product_jobs(small, small, small.copy(), 1) is not None
+    assert product_parts.inner_product_entry("f") == tiles_address("f") and not product_parts.inner_product_entry("F")
