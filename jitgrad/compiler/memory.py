@@ -115,7 +115,7 @@ class Block:
 
 
 def blocks_of(roots: Sequence[Any]) -> list[Block]:
-    """The blocks of these temporaries: none, one, or two."""
+    """A block of memory for the temporaries on the CPU and one for those on a device, as far as there are any."""
     sides = [r for r in roots if not is_on_device(r)], [r for r in roots if is_on_device(r)]
     return [Block(side, f"block{k}") for k, side in enumerate(sides) if side]
 

@@ -155,10 +155,10 @@ def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shown(value: Any) -> Any:
-    """What the way of an argument depends on."""
+    """What decides how an argument is converted: of a tensor its layout, beside its class if that is a subclass."""
     kind = value.__class__
-    if kind is Tensor:
-        return value._layout
+    if issubclass(kind, Tensor):
+        return value._layout if kind is Tensor else (kind, value._layout)
     return value if kind is dtypes.dtype or (kind is tuple and all(type(v) is int for v in value)) else kind
 
 
@@ -167,7 +167,7 @@ _ways: dict[tuple[Any, ...], tuple[dtypes.dtype | None, Any, list[Any]]] = cache
 
 
 def _way(key: tuple[Any, ...], args: Sequence[Any]) -> tuple[dtypes.dtype | None, Any, list[Any]]:
-    """The way of such arguments, kept unless there are lists, whose tensors the key does not show."""
+    """How arguments are converted, see `_ways`. Kept unless there are lists, whose tensors the key doesn't show."""
     made = result_dtype(args), _meta_device(args), [*map(_widens, args)]
     if list not in key and tuple not in key:
         _ways[key] = made

@@ -116,3 +116,10 @@ def test_ways_of_sixteen_bit_arguments_are_kept_apart():
         assert x.to(torch.float16).cumsum(1, dtype=dtype).dtype is dtype
         assert torch.stack([x.to(dtype), x.to(dtype)]).dtype is dtype
         assert x.to(torch.float16).scatter(1, torch.tensor([[0], [1]]), 1.5).dtype is torch.float16
+
+
+def test_parameters_of_one_format_after_those_of_another():
+    """How arguments are converted is kept by what they are: also of subclasses of Tensor the dtype is part of that."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float16):
+        x = torch.nn.Parameter(torch.ones(3, 4, dtype=dtype))
+        assert x.var(0).dtype is dtype and torch.nn.functional.layer_norm(x, (4,)).dtype is dtype

@@ -156,7 +156,7 @@ class ModuleTraversal(ModuleAttributes):
     def _convert(self, name: str, param: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
         grad, changed = param.grad, fn(param)
         other = None if grad is None else fn(grad)
-        # By their data, for tensors whose shape is not known yet refuse to tell their layout.
+        # ``data`` is asked for the layout, since a parameter whose shape is not known yet raises an error.
         if conversion_flags.overwrite or changed.data.layout is not param.data.layout:
             param = self._parameters[name] = Parameter(changed, param.requires_grad)
         else:
