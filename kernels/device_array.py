@@ -101,6 +101,10 @@ class Pool:
         self.allocate, self.granularity = allocate, granularity
         self.idle: dict[Any, list[Any]] = defaultdict(list)
         self.used = self.peak = self.reserved = 0
+        # All arrays that this has asked for, by their ids. An Allocation gives its array back also where the garbage
+        # collector frees it as part of a cycle; of what is reachable from there alone, the array too if it weren't
+        # kept here, the collector has by then run the finalizers, and the provider's frees the memory.
+        self.arrays: dict[int, Any] = {}
         # What keeps arrays of the allocator's for later use has a method ``forget``, to let go of them.
         self.holders: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -120,10 +124,12 @@ class Pool:
     def _new(self, key: Any) -> Any:
         dtype, count = key
         try:
-            return self.allocate(count, dtype)
+            made = self.allocate(count, dtype)
         except Exception:  # out of memory, in the provider's words: once more without what lies idle
             self.clear()
-            return self.allocate(count, dtype)
+            made = self.allocate(count, dtype)
+        self.arrays[id(made)] = made
+        return made
 
     def give_back(self, allocation: Allocation) -> None:
         """Keep the memory of an allocation that nobody uses any more."""
@@ -134,6 +140,9 @@ class Pool:
         """Return idle memory to the driver."""
         for holder in tuple(self.holders):
             holder.forget()
+        for arrays in self.idle.values():
+            for array in arrays:
+                del self.arrays[id(array)]
         self.idle.clear()
         self.reserved = self.used
 

@@ -1,8 +1,10 @@
-"""CUDA tensors in Numba's simulator: sums, copies, devices, training. Started by ``test_cuda.py``."""
+"""CUDA tensors: sums, copies, devices, training. On a GPU, or in the simulator, where ``test_cuda.py`` runs them."""
 
 import copy
+import gc
 import io
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -11,11 +13,15 @@ import jitgrad as torch
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
 from jitgrad.kernels.cuda.provider import SIMULATED
+from jitgrad.kernels.device_array import Pool
 from jitgrad.kernels.launch import observers
 from jitgrad.kernels.words import tanh
 from jitgrad.testing import assert_close, op_samples
 
-simulated = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
+on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="neither a GPU nor the simulator is there")
+
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available() or SIMULATED, reason="too much for the simulator")
 
 
 def compare(found, expected, **tolerances):
@@ -24,7 +30,7 @@ def compare(found, expected, **tolerances):
         assert_close(f.cpu(), e, equal_nan=True, **tolerances)
 
 
-@simulated
+@on_cuda
 def test_broadcasting_and_its_gradients():
     x, w, b = torch.randn(2, 3), torch.randn(3), torch.randn(2, 1)
 
@@ -38,7 +44,7 @@ def test_broadcasting_and_its_gradients():
     compare([c.grad for c in copies], [t.grad for t in leaves])
 
 
-@simulated
+@on_cuda
 def test_second_order():
     x = torch.tensor([0.5, -1.5], device="cuda", requires_grad=True)
     (first,) = torch.autograd.grad((x.sin() * x).sum(), x, create_graph=True)
@@ -60,7 +66,7 @@ class Bent(torch.Elementwise, public=True):
         return g * tanh(x)
 
 
-@simulated
+@on_cuda
 def test_a_newly_declared_op_has_cuda_kernels():
     x, width = torch.randn(3, 4), torch.randn(4)
     leaves = [t.clone().requires_grad_() for t in (x.t(), width[:, None])]
@@ -74,7 +80,7 @@ def test_a_newly_declared_op_has_cuda_kernels():
 # -- sums, fills, copies -----------------------------------------------------------------------------
 
 
-@simulated
+@on_cuda
 @pytest.mark.parametrize("dim", [None, 0, 1, 2, (0, 2), (1, 2), -1])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "complex64"])
 def test_sum(dim, dtype):
@@ -83,7 +89,7 @@ def test_sum(dim, dtype):
         compare([x.cuda().sum(dim, keepdim)], [x.sum(dim, keepdim)])
 
 
-@simulated
+@on_cuda
 def test_sums_that_are_cut_into_parts(monkeypatch):
     from jitgrad.kernels.cuda import loops as cuda_loops
 
@@ -93,14 +99,14 @@ def test_sums_that_are_cut_into_parts(monkeypatch):
     compare([x.cuda().sum(), x.cuda().sum(0), x.cuda().t().sum(1)], [x.sum(), x.sum(0), x.t().sum(1)])
 
 
-@simulated
+@on_cuda
 def test_sums_of_nothing():
     assert torch.zeros(0, device="cuda").sum().item() == 0
     assert torch.zeros(2, 0, device="cuda").sum(1).tolist() == [0, 0]
     assert torch.zeros(0, 2, device="cuda").sum(1).tolist() == []
 
 
-@simulated
+@on_cuda
 def test_mean_and_its_gradient():
     x = torch.arange(6.0, device="cuda").reshape(2, 3).requires_grad_()
     x.mean(0).sum().backward()
@@ -108,7 +114,7 @@ def test_mean_and_its_gradient():
     assert x.grad.tolist() == [[0.5] * 3] * 2
 
 
-@simulated
+@on_cuda
 def test_creation_on_the_device():
     assert torch.zeros(2, device="cuda").tolist() == [0, 0]
     assert torch.full((2,), 3, device="cuda:0").tolist() == [3, 3]
@@ -120,7 +126,7 @@ def test_creation_on_the_device():
     assert x.tolist() == [[0, 2, 0], [0, 2, 0]]
 
 
-@simulated
+@on_cuda
 def test_copies_cast_broadcast_and_keep_strides():
     x = torch.arange(6).reshape(2, 3)
     assert x.cuda().to(torch.float64).cpu().tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -135,7 +141,7 @@ def test_copies_cast_broadcast_and_keep_strides():
     assert torch.tensor(5, device="cuda").item() == 5
 
 
-@simulated
+@on_cuda
 def test_views_share_memory():
     x = torch.zeros(2, 3, device="cuda")
     x.t()[1] += 1
@@ -148,7 +154,7 @@ def test_views_share_memory():
 # -- devices ----------------------------------------------------------------------------------------
 
 
-@simulated
+@on_cuda
 def test_device_attributes_and_printing():
     x = torch.tensor([1.0, 2.0], device="cuda")
     assert x.device == torch.device(type="cuda", index=0)
@@ -161,15 +167,15 @@ def test_device_attributes_and_printing():
     assert x.type() == "torch.cuda.FloatTensor"
 
 
-@simulated
+@on_cuda
 def test_the_cuda_module():
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 1
     assert torch.cuda.current_device() == 0
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
-    x = torch.zeros(100, device="cuda")
-    assert torch.cuda.memory_allocated() - before == 400
+    x = torch.zeros(128, device="cuda")
+    assert torch.cuda.memory_allocated() - before == 512
     del x
     assert torch.cuda.memory_allocated() == before
     torch.cuda.empty_cache()
@@ -178,7 +184,7 @@ def test_the_cuda_module():
         torch.zeros(2, device="cuda:1")
 
 
-@simulated
+@on_cuda
 def test_moving_a_leaf_is_recorded():
     x = torch.ones(2, requires_grad=True)
     y = x.cuda()
@@ -189,7 +195,7 @@ def test_moving_a_leaf_is_recorded():
     assert x.grad.tolist() == [3, 3]
 
 
-@simulated
+@on_cuda
 def test_checkpoints_stay_on_the_device():
     x, file = torch.arange(6.0).view(2, 3).cuda(), io.BytesIO()
     torch.save([x, x[1:], x.t()], file)
@@ -205,7 +211,7 @@ def test_checkpoints_stay_on_the_device():
     assert torch.load(io.BytesIO(file.getvalue()), map_location={"cuda:0": "cpu"})[0].device.type == "cpu"
 
 
-@simulated
+@on_cuda
 def test_pickles_and_copies_stay_on_the_device():
     x = torch.tensor([1.0, 2.0], device="cuda", requires_grad=True)
     for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
@@ -214,13 +220,13 @@ def test_pickles_and_copies_stay_on_the_device():
         assert y.tolist() == [1, 2]
 
 
-@simulated
+@on_cuda
 def test_numpy_needs_a_copy():
     with pytest.raises(TypeError, match="^can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu\\(\\)"):
         torch.ones(2, device="cuda").numpy()
 
 
-@simulated
+@on_cuda
 def test_devices_do_not_mix():
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
     message = "^Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
@@ -233,7 +239,7 @@ def test_devices_do_not_mix():
     assert y.tolist() == [1, 1]
 
 
-@simulated
+@on_cuda
 def test_cpu_tensors_without_dimensions_mix():
     x = torch.ones(2, device="cuda", requires_grad=True)
     scale = torch.tensor(3.0, requires_grad=True)
@@ -245,14 +251,14 @@ def test_cpu_tensors_without_dimensions_mix():
     assert scale.grad.device == torch.device("cpu")
 
 
-@simulated
+@on_cuda
 def test_an_op_without_a_cuda_kernel_is_named():
     x = torch.ones(2, 3, device="cuda")
     with pytest.raises(NotImplementedError, match="^Could not run 'aten::prod.*' with arguments from the 'CUDA' b"):
         x.prod()
 
 
-@simulated
+@on_cuda
 def test_floats_of_16_bits_have_no_kernels():
     x = torch.ones(2, dtype=torch.float16)
     assert x.cuda().cpu().dtype == torch.float16
@@ -264,7 +270,7 @@ def test_floats_of_16_bits_have_no_kernels():
 # -- together ---------------------------------------------------------------------------------------
 
 
-@simulated
+@on_cuda
 def test_training_on_cuda():
     torch.manual_seed(0)
     x, target = torch.randn(4, 3), torch.randn(4)
@@ -289,7 +295,7 @@ def test_training_on_cuda():
     compare([found[1].detach(), found[2].detach()], [expected[1].detach(), expected[2].detach()])
 
 
-@simulated
+@on_cuda
 def test_matrix_products():
     x, y = torch.randn(5, 3), torch.randn(3, 4)
     pairs = [(x, y), (x.t().contiguous().t(), y[:, ::2]), (x, y[:, 0]), (x[0], y), (x[0], y[:, 1]),
@@ -298,7 +304,7 @@ def test_matrix_products():
         compare([a.cuda() @ b.cuda()], [a @ b])
 
 
-@simulated
+@on_cuda
 @pytest.mark.parametrize(
     "make",
     [
@@ -322,7 +328,7 @@ def test_modules_and_optimizers(make):
     compare(train("cuda"), train("cpu"), rtol=1e-4, atol=1e-6)
 
 
-@simulated
+@on_cuda
 def test_everything_passes_launch():
     seen = []
     observers.append(lambda kernel, args, seconds: seen.append(kernel.name))
@@ -336,6 +342,54 @@ def test_everything_passes_launch():
     assert "mul_forward" in seen
     assert "sum_rows" in seen
     assert seen[-1] == "copy_to_host"
+
+
+@on_gpu
+def test_large_sums():
+    x = torch.randn(1100, 1000)
+    for dim in (None, 0, 1):
+        compare([x.cuda().sum(dim), x.cuda().mean(dim)], [x.sum(dim), x.mean(dim)], rtol=1e-4, atol=1e-3)
+    y = x.cuda().requires_grad_()
+    (y * y).sum().backward()
+    compare([y.grad], [2 * x])
+
+
+@on_gpu
+def test_large_products():
+    for n, k, m in ((300, 500, 700), (1, 4000, 900), (900, 4000, 1), (2000, 1500, 10)):
+        x, y = torch.randn(n, k), torch.randn(k, m)
+        compare([x.cuda() @ y.cuda()], [x @ y], rtol=1e-3, atol=1e-3)
+        compare([x.cuda().t().contiguous().t() @ y.cuda()], [x @ y], rtol=1e-3, atol=1e-3)
+    x, y = torch.randn(3, 200, 300), torch.randn(3, 300, 100)
+    compare([x.cuda() @ y.cuda()], [x @ y], rtol=1e-3, atol=1e-3)
+    column, row = torch.randn(40, 200, 1), torch.randn(40, 1, 300)
+    compare([column.cuda() @ row.cuda()], [column @ row])
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """Stands for an array of a provider's, whose memory a finalizer frees."""
+
+    size, dtype = 4, np.dtype("float32")
+
+    def __init__(self):
+        self.freed = []
+        weakref.finalize(self, self.freed.append, True)
+
+
+def test_memory_of_arrays_that_the_collector_frees_is_not_freed():
+    pool = Pool(lambda count, dtype: Memory(), 1)
+    taken = pool.take(np.dtype("float32"), 4)
+    freed = taken.array.freed
+    cycle = [taken]
+    cycle.append(cycle)
+    del taken, cycle
+    gc.collect()
+    assert pool.used == 0 and not freed
+    pool.clear()
+    assert freed and not pool.reserved
 
 
 # -- every other op -----------------------------------------------------------------------------------
@@ -368,7 +422,7 @@ def forward_and_backward(function, args, kwargs):
     return [o.detach() for o in outs] + [t.grad for t in tensors_in(list(args)) if t.grad is not None]
 
 
-@simulated
+@on_cuda
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_an_op_runs_as_on_the_cpu_or_says_that_it_cannot(name):
     for function, args, kwargs in op_samples(name):

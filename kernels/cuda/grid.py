@@ -11,47 +11,57 @@ from typing import Any
 
 from numba.core import config
 
-__all__ = ["SIMULATED", "THREADS", "Grid", "Launches", "keep_while_noted", "noted"]
+__all__ = ["SIMULATED", "THREADS", "Grid", "Noted", "keep_while_noted", "note", "noted"]
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 # The simulator starts an operating system's thread for each of CUDA's.
 THREADS, _MOST_BLOCKS = (4, 2) if SIMULATED else (256, 1 << 14)
 
-# The provider's launches: what is called, and with what.
-Launches = list[tuple[Callable[..., None], tuple[Any, ...]]]
+
+class Noted:
+    """Launches that can be done several times, and memory that they need meanwhile.
+
+    ``launches``: (what a stream, by default the provider's own, gives the function to call for; its arguments).
+    """
+
+    __slots__ = ("launches", "memory")
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Callable[..., Callable[..., None]], tuple[Any, ...]]] = []
+        self.memory: list[Any] = []
+
+    def __call__(self, *stream: Any) -> None:
+        for on, args in self.launches:
+            on(*stream)(*args)
 
 
 class _Noting(threading.local):
-    launches: Launches | None = None
-    kept: list[Any] | None = None
+    to: Noted | None = None
 
 
 _noting = _Noting()
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Launches]:
-    """Note the launches of this thread in a list instead of doing them: each can be done then, also several times.
-
-    Memory that kernels need meanwhile is kept by the list's arguments, so that nothing else is put there.
-    """
-    _noting.launches, _noting.kept = [], []
+def noted() -> Iterator[Noted]:
+    """Note the launches of this thread instead of doing them."""
+    _noting.to = Noted()
     try:
-        yield _noting.launches
-        if _noting.kept:
-            _noting.launches.append((_keep, tuple(_noting.kept)))
+        yield _noting.to
     finally:
-        _noting.launches = _noting.kept = None
+        _noting.to = None
 
 
 def keep_while_noted(memory: Any) -> None:
-    """Keep memory that a kernel has asked for, if launches are being noted."""
-    if _noting.kept is not None:
-        _noting.kept.append(memory)
+    """Keep memory that a kernel has asked for, if launches are being noted: nothing else may be put there."""
+    if _noting.to is not None:
+        _noting.to.memory.append(memory)
 
 
-def _keep(*arrays: Any) -> None:
-    """Stands at the end of noted launches: nothing is left to do, but the arrays are needed."""
+def note(on: Callable[..., Callable[..., None]]) -> Callable[..., None]:
+    """What does a launch on the provider's own stream, or notes it: see `Noted` for ``on``."""
+    noting = _noting.to
+    return on() if noting is None else lambda *args: noting.launches.append((on, args))
 
 
 class Grid:
@@ -65,23 +75,15 @@ class Grid:
 
     def blocks(self, count: int) -> Any:
         """The kernel on a grid of ``count`` blocks."""
-        if _noting.launches is not None:
-            return functools.partial(self._note, _noting.launches, count)
-        return self._on(count)
+        return self._on(count) if _noting.to is None else note(functools.partial(self._on, count))
 
-    def _note(self, launches: Launches, count: int, *args: Any) -> None:
-        launches.append((functools.partial(self._launch, count) if SIMULATED else self._on(count), args))
-
-    def _launch(self, count: int, *args: Any) -> None:
-        self._on(count)(*args)
-
-    def _on(self, count: int) -> Any:
-        found = self.configured.get(count)
+    def _on(self, count: int, *stream: Any) -> Any:
+        found = None if stream else self.configured.get(count)
         if found is None:
             with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle
                 warnings.simplefilter("ignore")
-                found = self.dispatcher[count, THREADS]
-            if not SIMULATED:  # there it is the dispatcher itself, configured anew
+                found = self.dispatcher[(count, THREADS, *stream)]
+            if not (stream or SIMULATED):  # there it is the dispatcher itself, configured anew
                 self.configured[count] = found
         return found
 

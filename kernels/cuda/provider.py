@@ -24,13 +24,13 @@ from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import cache_directory
-from jitgrad.kernels.cuda.grid import SIMULATED, THREADS, Grid, keep_while_noted
+from jitgrad.kernels.cuda.grid import SIMULATED, THREADS, Grid, Noted, keep_while_noted
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
 from jitgrad.kernels.launch import Kernel, launch, library
 
 __all__ = [
     "SIMULATED", "THREADS", "CudaElementwise", "CudaFused", "CudaLoop", "compile_cuda", "copy_to_device",
-    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "is_available", "pool", "provider",
+    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "graph_of", "is_available", "pool", "provider",
     "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
 
@@ -64,6 +64,42 @@ def device_count() -> int:
 def synchronize() -> None:
     """Wait for all launches to end."""
     provider().synchronize()
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _graphs() -> Any:
+    """The device of cuda.core, which captures graphs; None in the simulator, and where cuda.core is not installed."""
+    if SIMULATED:
+        return None
+    try:
+        found = importlib.import_module("cuda.core").Device()
+        found.set_current()
+        return found
+    except Exception:  # absent, or too old for the driver
+        return None
+
+
+def graph_of(noted: Noted) -> Callable[[], None] | None:
+    """A function that does all noted launches at one call of the driver's; None where it can't be had.
+
+    Their kernels must have run before: loading one is nothing that a graph can hold.
+    """
+    device = _graphs()
+    if device is None:
+        return None
+    builder = device.create_graph_builder()
+    try:
+        builder.begin_building()
+        noted(provider().external_stream(int(builder.stream.handle)))
+        graph = builder.end_building().complete()
+    except Exception:  # something that was noted can't be captured
+        return None
+    finally:
+        builder.close()
+    return functools.partial(graph.launch, device.default_stream)
 
 
 # -- compiling -------------------------------------------------------------------------------------

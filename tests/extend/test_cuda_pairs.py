@@ -1,17 +1,16 @@
-"""A user's pair of loops on CUDA tensors, in Numba's simulator. Started by ``test_cuda.py``."""
+"""A user's pair of loops on CUDA tensors: on a GPU, or in Numba's simulator, where ``test_cuda.py`` runs them."""
 
 import pytest
 
 import jitgrad as torch
 from jitgrad.autograd.gradcheck import GradcheckError
-from jitgrad.kernels.cuda.provider import SIMULATED
 from jitgrad.kernels.words import exp
 from jitgrad.testing import assert_close, check_pair
 
-simulated = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
+on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="neither a GPU nor the simulator is there")
 
 
-@simulated
+@on_cuda
 def test_a_users_pair_on_cuda():
     from numba import cuda
 
@@ -47,7 +46,7 @@ def test_a_users_pair_on_cuda():
     assert len(step._variants) == 1
 
 
-@simulated
+@on_cuda
 def test_a_pair_without_cuda_loops():
     def doubled_forward(x, out):
         for i in range(out.size):
@@ -58,7 +57,7 @@ def test_a_pair_without_cuda_loops():
         op(torch.ones(2, device="cuda"))
 
 
-@simulated
+@on_cuda
 def test_a_users_pair_of_several_outputs_on_cuda():
     from numba import cuda
 
@@ -102,7 +101,7 @@ def test_a_users_pair_of_several_outputs_on_cuda():
     assert op(y.detach().float(), 3.0)[0].dtype is torch.float32
 
 
-@simulated
+@on_cuda
 def test_what_a_users_cuda_loops_must_be():
     from numba import cuda
 
@@ -147,7 +146,7 @@ def test_what_a_users_cuda_loops_must_be():
         op(x, torch.ones(2))
 
 
-@simulated
+@on_cuda
 def test_cuda_loops_are_compared_with_the_others():
     from numba import cuda
 

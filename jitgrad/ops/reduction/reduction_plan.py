@@ -71,8 +71,8 @@ class ReductionPlan:
         self.target: tuple[int, ...] = (outer,) if self.flat else (outer, inner)
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
-        # Below STREAMED elements a reduction takes less time than waking a thread.
-        self.short = self.n < CHUNKS or layout.numel < STREAMED
+        # Below STREAMED elements a reduction takes less time than waking a thread; a device cuts long rows by itself.
+        self.short = self.n < CHUNKS or layout.numel < STREAMED or layout.device != "cpu"
 
     def read(self, x: Tensor) -> Any:
         """The values of a tensor of this layout as a contiguous array of shape ``source``."""

@@ -113,16 +113,21 @@ def test_long_loops_with_few_states():
         assert module.calls - n == binomial(n + 1, states)
 
 
-def test_memory_is_that_of_the_states():
-    x, n, states = np.linspace(0.0, 1.0, 2000), 12, 3
-    peaks = []
-    for kept in (None, states):
-        gradient, _ = gradient_of(spreading, kept)
-        gradient(x[:5], n, 1.0)  # what Python allocates at first and keeps isn't memory of the sweep
+def peak(gradient, x, n):
+    """The most bytes allocated in a call; the least of three, for other threads of the process may allocate too."""
+    gradient(x[:5], n, 1.0)  # what Python allocates at first and keeps isn't memory of the sweep
+    found = []
+    for _ in range(3):
         tracemalloc.start()
         gradient(x, n, 1.0)
-        peaks.append(tracemalloc.get_traced_memory()[1] / x.nbytes)
+        found.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
+    return min(found)
+
+
+def test_memory_is_that_of_the_states():
+    x, n, states = np.linspace(0.0, 1.0, 1000), 12, 3
+    peaks = [peak(gradient_of(spreading, kept)[0], x, n) / x.nbytes for kept in (None, states)]
     # u, its derivative and that of x; what the sweep of one iteration keeps, while its room grows; the states.
     assert peaks[0] > n and peaks[1] < states + 7
     forward = forward_function(adjoint_of(program_of(spreading, [VECTOR, INT]), ["x"], states))
