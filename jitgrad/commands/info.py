@@ -51,7 +51,7 @@ def report() -> dict[str, str]:
     """What ``python -m jitgrad info`` prints, as {topic: text}."""
     folder = compiler.cache_directory()
     kernels, size = cache_size(folder)
-    optional = [name for name in ("scipy", "cupy", "torch", "IPython") if importlib.util.find_spec(name)]
+    optional = [name for name in ("scipy", "numba_cuda", "torch", "IPython") if importlib.util.find_spec(name)]
     return {
         "jitgrad": _version("jitgrad"),
         "python": f"{platform.python_version()} ({sys.executable})",

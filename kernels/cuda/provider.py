@@ -1,7 +1,8 @@
 """CUDA: the only file that imports a provider of it, compiles for it and launches on it.
 
-Providers, by preference: numba-cuda-mlir, then ``numba.cuda`` (the numba-cuda package or what Numba
-itself has). With ``NUMBA_ENABLE_CUDASIM=1`` Numba's simulator runs kernels in the interpreter, thread
+Providers, by preference: ``numba.cuda`` (the numba-cuda package or what Numba itself has), on which these kernels have
+run on a GPU; then numba-cuda-mlir, its successor, whose version 0.6 can't yet compile what looks at a number's bits or
+compares complex numbers. With ``NUMBA_ENABLE_CUDASIM=1`` Numba's simulator runs kernels in the interpreter, thread
 by thread: for tests of small arrays on machines without a GPU.
 """
 
@@ -41,7 +42,7 @@ __all__ = [
 @functools.cache
 def provider() -> Any:
     """The module ``cuda`` of the first provider that finds a GPU; None where none does."""
-    for package in ("numba",) if SIMULATED else ("numba_cuda_mlir", "numba"):
+    for package in ("numba",) if SIMULATED else ("numba", "numba_cuda_mlir"):
         try:
             module = importlib.import_module(f"{package}.cuda")
             if module.is_available():

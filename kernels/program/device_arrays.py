@@ -5,8 +5,8 @@ Python does for a launch comes out the same while arrays lie where they lay: cho
 in the kernel's dtype. Memory comes from a pool, so a training loop finds the same places again and again. So launches
 that follow one another become a table of the provider's, which is kept for some places and needs none of that.
 
-Where the provider's packages make CUDA graphs, a table that is needed again becomes one: the driver then does all of its
-launches at one call, which takes a few microseconds where each launch from Python takes ten or more.
+Where the provider's packages make CUDA graphs, a table that is needed again becomes one: the driver then does all of
+its launches at one call, which takes a few microseconds where each launch from Python takes ten or more.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def test_old_gradients_are_freed_before_there_are_new_ones():
         called(x)
         peaks.append(torch.cuda.max_memory_allocated() - before)
     assert len(compiled._variants) == 1
-    assert max(peaks) <= 1024  # bytes besides one gradient, which is there before as well: numbers, as the pool has them
+    assert max(peaks) <= 1024  # bytes besides one gradient, which is there before as well
     assert w.grad.tolist() == [1.0] * 1024
 
 

@@ -1,4 +1,4 @@
-"""Elementwise ops on CUDA, in Numba's simulator: these tests run in a process of their own that has it on.
+"""Elementwise ops on CUDA: on a GPU where there is one, and in Numba's simulator, in a process of its own.
 
 The simulator starts an operating system's thread for each of CUDA's, so arrays are tiny. Kernels'
 machine code is checked where numba-cuda can compile: see ``test_cuda_ptx.py``.
