@@ -9,6 +9,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.compiler import placeholders
 from jitgrad.kernels.cuda import loops as cuda_loops
+from jitgrad.kernels.cuda import provider
 from jitgrad.kernels.cuda.provider import SIMULATED
 from jitgrad.testing import assert_close
 from tests.compiler.alike import check, launches, normal, same
@@ -276,6 +277,55 @@ def test_launches_are_kept_for_places_that_come_again():
     torch.cuda.empty_cache()
     assert not tables(compiled)
     assert equal(compiled(given[0]), kept[0])
+
+
+class Capture:
+    """Stands for what cuda.core captures graphs with; in the simulator launches are done meanwhile."""
+
+    default_stream, handle = "default", 7
+
+    def __init__(self, fails):
+        self.fails, self.calls = fails, []
+
+    create_graph_builder = end_building = complete = stream = property(lambda self: self)
+
+    def __call__(self):
+        return self
+
+    def begin_building(self):
+        self.calls.append("begin")
+        if self.fails:
+            raise RuntimeError("this device captures nothing")
+
+    def close(self):
+        self.calls.append("close")
+
+    def launch(self, stream):
+        self.calls.append(stream)
+
+
+@pytest.mark.skipif(not SIMULATED, reason="the simulator's streams are numbers")
+@pytest.mark.parametrize("fails", [False, True])
+def test_how_graphs_are_captured(monkeypatch, fails):
+    capture = Capture(fails)
+    monkeypatch.setattr(provider, "_graphs", lambda: capture)
+    monkeypatch.setattr(provider.provider(), "external_stream", lambda handle: handle, raising=False)
+    function = lambda x: (x * 2).sum(0) * 3
+    compiled = torch.compile(function)
+    x = cuda(4, 3)
+    for _ in range(3):
+        found = compiled(x)
+        last = found.data_ptr()
+        del found
+    tables(compiled).clear()
+    capture.calls.clear()
+    for k in range(3):  # done, captured and done as a graph, done as a graph
+        found = compiled(x)
+        assert found.data_ptr() == last
+        assert fails or k or not capture.calls
+        assert not fails or equal(found, function(x))
+        del found
+    assert capture.calls == ["begin", "close"] + ([] if fails else ["default", "default"])
 
 
 @pytest.mark.skipif(SIMULATED, reason="the simulator has no graphs")
