@@ -929,8 +929,7 @@ def exp2_(input: Tensor) -> Tensor:
 def exp_(input: Tensor) -> Tensor:
     """In-place version of ``exp``."""
 def expand_copy(
-    self: Tensor, *each: Any, size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False,
-    out: Tensor | None = None,
+    input: Tensor, size: Sequence[builtins.int], *, implicit: builtins.bool = False, out: Tensor | None = None,
 ) -> Tensor:
     """A copy, in row-major memory, of what ``expand`` shows."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -963,11 +962,7 @@ def fix_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
     """Join the dims from ``start_dim`` to ``end_dim`` into one."""
-@overload
 def flip(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
-    """The elements in reverse order along ``dims``, copied."""
-@overload
-def flip(input: Tensor, *dims: builtins.int) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
 def fliplr(input: Tensor) -> Tensor:
     """The columns in reverse order."""
@@ -1651,15 +1646,9 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     """(U, S, V) of rank ``q`` of a matrix less the means of its columns: V has its principal directions as columns."""
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """The distances of order ``p`` of each row of a matrix (n, d) to each behind it, as (n (n - 1) / 2)."""
-@overload
 def permute(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
-    """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
-@overload
-def permute(input: Tensor, *dims: builtins.int) -> Tensor:
-    """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
-def permute_copy(
-    input: Tensor, *each: Any, dims: builtins.int | Sequence[builtins.int] | None = None, out: Tensor | None = None,
-) -> Tensor:
+    """The dims in another order: ``permute(x, (2, 0, 1))`` puts the last dim first."""
+def permute_copy(input: Tensor, dims: Sequence[builtins.int], *, out: Tensor | None = None) -> Tensor:
     """A copy, in row-major memory, of what ``permute`` shows."""
 pi: builtins.float
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15) -> Tensor:
@@ -1806,11 +1795,7 @@ def repeat_interleave(
     output_size: builtins.int | None = None,
 ) -> Tensor:
     """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""
-@overload
 def reshape(input: Tensor, shape: Sequence[builtins.int]) -> Tensor:
-    """The same elements in another shape: a view where strides allow it, else a copy."""
-@overload
-def reshape(input: Tensor, *shape: builtins.int) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
@@ -2144,11 +2129,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -
     """``input`` where it is above ``threshold``, else ``value``."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """In-place version of ``threshold``."""
-@overload
 def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
-    """As ``repeat``; fewer numbers than dims are meant for the last ones."""
-@overload
-def tile(input: Tensor, *dims: builtins.int) -> Tensor:
     """As ``repeat``; fewer numbers than dims are meant for the last ones."""
 def to_dlpack(tensor: Tensor) -> Any:
     """A capsule of a tensor's memory, for libraries that take one; it can be used once."""
@@ -2259,10 +2240,7 @@ def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
 def view_as_real_copy(x: Tensor, *, out: Tensor | None = None) -> Any:
     """A copy, in row-major memory, of what ``view_as_real`` shows."""
-def view_copy(
-    self: Tensor, *each: Any, size: Sequence[builtins.int] | None = None, dtype: _DType | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
+def view_copy(input: Tensor, *form: Any, out: Tensor | None = None, **named: Any) -> Tensor:
     """A copy, in row-major memory, of what ``view`` shows."""
 @overload
 def vsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:

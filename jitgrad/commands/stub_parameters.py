@@ -23,7 +23,8 @@ _EXTREMUM = (
     ("input: Tensor, other: Tensor", "Tensor"),
 )
 _SIZE = (("size: Sequence[int]", ""), ("*size: int", ""))
-_NEW = (("self, size: Sequence[int]", ""), ("self, *size: int", ""))
+_SIZES = (("self, size: Sequence[int]", ""), ("self, *size: int", ""))
+_DIMS = (("self, dims: Sequence[int]", ""), ("self, *dims: int", ""))
 _AT_LEAST = (
     ("tensor: Tensor, /", "Tensor"),
     ("tensors: Sequence[Tensor], /", "tuple[Tensor, ...]"),
@@ -76,22 +77,23 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "empty": _SIZE,
     "rand": _SIZE,
     "randn": _SIZE,
-    "new_empty": _NEW,
-    "new_ones": _NEW,
-    "new_zeros": _NEW,
+    "new_empty": _SIZES,
+    "new_ones": _SIZES,
+    "new_zeros": _SIZES,
     "randint": (("high: int, size: Sequence[int]", ""), ("low: int, high: int, size: Sequence[int]", "")),
     "randint_like": (("input: Tensor, high: int", ""), ("input: Tensor, low: int, high: int", "")),
     "random_": (("self", ""), ("self, to: int", ""), ("self, from_: int, to: int | None", "")),
     "uniform_": (("self, from_: float = 0.0, to: float = 1.0", ""),),
     "einsum": (("equation: Any, /, *operands: Any", ""),),
-    "permute": (("input: Tensor, dims: Sequence[int]", ""), ("input: Tensor, *dims: int", "")),
-    "reshape": (("input: Tensor, shape: Sequence[int]", ""), ("input: Tensor, *shape: int", "")),
-    "flip": (("input: Tensor, dims: Sequence[int]", ""), ("input: Tensor, *dims: int", "")),
-    "tile": (("input: Tensor, dims: Sequence[int]", ""), ("input: Tensor, *dims: int", "")),
+    "Tensor.permute": _DIMS,
+    "Tensor.reshape": (("self, shape: Sequence[int]", ""), ("self, *shape: int", "")),
+    "Tensor.flip": _DIMS,
+    "Tensor.tile": _DIMS,
+    "Tensor.broadcast_to": _SIZES,
     "repeat": (("self, repeats: Sequence[int]", ""), ("self, *repeats: int", "")),
-    "expand": (("self, size: Sequence[int]", ""), ("self, *size: int", "")),
+    "expand": _SIZES,
     "sum_to_size": (("input: Tensor, size: Sequence[int]", ""), ("input: Tensor, *size: int", "")),
-    "resize_": (("self, size: Sequence[int]", ""), ("self, *size: int", "")),
+    "resize_": _SIZES,
     "broadcast_shapes": (("*shapes: int | Sequence[int]", ""),),
     "broadcast_tensors": (("*tensors: Tensor | Sequence[Tensor]", ""),),
     "meshgrid": (("*tensors: Tensor | Sequence[Tensor]", ""),),

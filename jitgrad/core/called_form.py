@@ -17,12 +17,14 @@ from typing import Any
 __all__ = ["as_called"]
 
 
-def as_called(op: str, position: int | None) -> tuple[str, int | None]:
+def as_called(op: str, argument: str, position: int | None) -> tuple[str, int | None]:
     """The name of ``op`` and an argument's position, which counts the tensor, as PyTorch has them for the call.
 
-    An op that is no function was called as a method, however it looks.
+    The position is None for an argument that the call names. An op that is no function was called as a method, however
+    it looks.
     """
-    face, name = sys.modules["jitgrad"], _method_called()
+    face, (name, keywords) = sys.modules["jitgrad"], _called()
+    position = None if argument in keywords else position
     known = vars(face.Tensor)
     if name is None or (name.rstrip("_") != op.rstrip("_") and known.get(name, name) is not known.get(op, op)):
         if not hasattr(face.Tensor, op) or hasattr(face, op):
@@ -31,18 +33,35 @@ def as_called(op: str, position: int | None) -> tuple[str, int | None]:
     return name, None if position is None else position - 1
 
 
-def _method_called() -> str | None:
-    """The name of the method by which the program has called into jitgrad, None if it has called something else."""
+def _called() -> tuple[str | None, Sequence[str]]:
+    """The name of the method by which the program has called into jitgrad, and the keywords of the call.
+
+    None if it has called something else, and no keywords if it has called nothing, or with ``**``.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "jitgrad":
         frame = frame.f_back
     if frame is None:
-        return None
+        return None, ()
     steps = list(dis.get_instructions(frame.f_code))
     # Not every instruction's offset: that of a call may be the end of its inline cache.
     at = max(k for k, step in enumerate(steps) if step.offset <= frame.f_lasti)
     if not steps[at].opname.startswith("CALL"):
-        return None
+        return None, ()
+    return _method_of(frame, steps, at), _keywords_of(frame, steps, at)
+
+
+def _keywords_of(frame: FrameType, steps: Sequence[dis.Instruction], at: int) -> Sequence[str]:
+    """The keywords of a call, which an instruction before it has loaded."""
+    for step in reversed(steps[max(at - 2, 0) : at]):
+        if step.opname == "KW_NAMES" or steps[at].opname == "CALL_KW":  # until Python 3.12, and since
+            names: Sequence[str] = frame.f_code.co_consts[step.arg or 0]
+            return names
+    return ()
+
+
+def _method_of(frame: FrameType, steps: Sequence[dis.Instruction], at: int) -> str | None:
+    """The name of the method that a call is one of, None if it is another function's."""
     # What is called stands at the beginning of the call's text, as all that it is an attribute of does.
     start = _start(steps[at])
     for k in reversed(range(at)):

@@ -103,9 +103,10 @@ def must_be(op: str, argument: str, position: int | None, kind: str, value: Any,
     """An argument that is not of ``kind``, PyTorch's name of a type.
 
     ``position`` counts from 1 and counts the tensor that a method is called of: whether the error does, the call tells
-    (see called_form.py). None for an argument that was given by its name. ``but``: the end, for what a sequence holds.
+    (see called_form.py), as whether it was given by its name. None for one that has no position. ``but``: the end, for
+    what a sequence holds.
     """
-    op, position = as_called(op, position)
+    op, position = as_called(op, argument, position)
     place = "" if position is None else f" (position {position})"
     return TypeError(f"{op}(): argument '{argument}'{place} must be {kind}, {but or f'not {type_name(value)}'}")
 
@@ -115,9 +116,10 @@ def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeErr
     return must_be(op, argument, position, "Tensor", value)
 
 
-def invalid_combination(op: str, args: Sequence[Any], *signatures: str) -> TypeError:
+def invalid_combination(op: str, args: Sequence[Any], *signatures: str, **named: Any) -> TypeError:
     """Arguments that fit none of an op's ``signatures``, "(int high, tuple of ints size)", say."""
-    given, expected = ", ".join(map(type_name, args)), "".join(f" * {s}\n" for s in signatures)
+    given = ", ".join([*map(type_name, args), *(f"{name}={type_name(value)}" for name, value in named.items())])
+    expected = "".join(f" * {s}\n" for s in signatures)
     return TypeError(
         f"{op}() received an invalid combination of arguments - got ({given}), but expected one of:\n{expected}"
     )

@@ -416,7 +416,11 @@ class Tensor:
         """Products of stacked matrices, (b, n, k) and (b, k, m) to (b, n, m)."""
     def bool(self, memory_format: Any = None) -> Tensor:
         """The tensor as bool; itself if it is so already."""
+    @overload
     def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor:
+        """Repeat to ``size`` without copying, as broadcasting does."""
+    @overload
+    def broadcast_to(self, *size: builtins.int) -> Tensor:
         """Repeat to ``size`` without copying, as broadcasting does."""
     def byte(self, memory_format: Any = None) -> Tensor:
         """The tensor as uint8; itself if it is so already."""

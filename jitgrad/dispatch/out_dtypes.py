@@ -13,6 +13,7 @@ from jitgrad.dispatch.operand_checks import check_result_cast
 __all__ = ["check_out_dtype"]
 
 _STRICT = {
+    "Expected result to be of dtype uint64, but got {given}": "hash_tensor",
     "quantile() out tensor must be same dtype as the input tensor": "nanquantile quantile",
     "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
         "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag frobenius_norm gather index_add "

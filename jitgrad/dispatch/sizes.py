@@ -37,7 +37,9 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size", named: Any =
     ``named`` is what was given under the keyword ``name``, which PyTorch's functions take as well.
     """
     if named is not None:
-        args = (*args, named)
+        if args:
+            raise TypeError(f"{op}() got multiple values for argument '{name}'")
+        return ints_argument(op, name, None, named)  # no single int, which PyTorch reads by its position only
     if args and args[0].__class__ is int and args[-1].__class__ is int:  # two are so known without a loop
         if len(args) < 3 or _INTS.issuperset(map(type, args)):
             return tuple(args)
@@ -58,10 +60,10 @@ def after_tensor(op: str) -> int:
     return 2 if hasattr(Tensor, op) else 1
 
 
-def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 0) -> tuple[int, ...]:
+def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int | None = 0) -> tuple[int, ...]:
     """The values as ints; TypeError, with its place, for one that is none.
 
-    position: that of the argument, from 1; by default it is the first, or follows the tensor.
+    position: that of the argument, from 1; by default it is the first, or follows the tensor. None if it has none.
     """
     if _INTS.issuperset(map(type, values)):
         return tuple(values)
@@ -69,7 +71,7 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 
         if not is_int(value):
             if not place:
                 found = f"but found element of type {type_name(value)} at pos 0"
-                raise must_be(op, name, position or after_tensor(op), "tuple of ints", value, found)
+                raise must_be(op, name, after_tensor(op) if position == 0 else position, "tuple of ints", value, found)
             raise TypeError(
                 f"{op}(): argument '{name}' failed to unpack the object at pos {place + 1} with error "
                 f'"type must be tuple of ints,but got {type_name(value)}"'
@@ -77,7 +79,7 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 
     return tuple([int(v) for v in values])
 
 
-def ints_argument(op: str, name: str, position: int, values: Any) -> tuple[int, ...]:
+def ints_argument(op: str, name: str, position: int | None, values: Any) -> tuple[int, ...]:
     """An argument that is a tuple or list of ints; TypeError for anything else."""
     if not isinstance(values, (tuple, list)):
         raise must_be(op, name, position, "tuple of ints", values)

@@ -14,9 +14,8 @@ from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import explaining_form, module_names, named_in, published
 from jitgrad.ops.linalg.matmul import linear
+from jitgrad.ops.nn import batch_norm as _batch_norm_ops
 from jitgrad.ops.nn import dropout as _dropout_ops
-from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
-from jitgrad.ops.nn.batch_norm import instance_norm as _instance_norm
 from jitgrad.ops.nn.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
 from jitgrad.ops.nn.embedding import Embedding, one_hot
 from jitgrad.ops.nn.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
@@ -154,6 +153,10 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.ndim not in (4, 5):
         warnings.warn(_CHANNELS.format("dropout3", input.ndim, 3, 4, 5), stacklevel=2)
     return (_drop_channels if input.ndim == 5 else _drop_channels_unbatched)(input, p, training, inplace)
+
+
+# Their errors count arguments as these functions do, which have them in another order.
+_batch_norm, _instance_norm = map(explaining_form, (_batch_norm_ops.batch_norm, _batch_norm_ops.instance_norm))
 
 
 def batch_norm(

@@ -21,7 +21,7 @@ X = torch.ones(3)
         (lambda: torch.div(X, "a"), "div(): argument 'other' (position 2) must be Tensor, not str"),
         (lambda: torch.where(X > 0, X, "a"), "where(): argument 'other' (position 3) must be Tensor, not str"),
         (lambda: torch.lerp(X, X, "a"), "lerp(): argument 'weight' (position 3) must be Tensor, not str"),
-        (lambda: torch.addcmul(X, X, X, value="a"), "addcmul(): argument 'value' (position 4) must be Number, not str"),
+        (lambda: torch.addcmul(X, X, X, value="a"), "addcmul(): argument 'value' must be Number, not str"),
         (lambda: torch.add(X, X, alpha="a"), "add(): argument 'alpha' must be Number, not str"),
         (lambda: X.sub_(X, alpha="a"), "sub_(): argument 'alpha' must be Number, not str"),
     ],
@@ -123,6 +123,36 @@ def test_numbers_are_no_flags(call):
     name = re.search(r"(\w+)\(", call.removeprefix("torch."))[1]
     with pytest.raises(TypeError, match=rf"{name}\(\): argument '{flag}'( \(position \d\))? must be bool, not int"):
         eval(call, variables)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("x.flip(dims=1)", "flip(): argument 'dims' must be tuple of ints, not int"),
+        ("torch.flip(x, 1)", "flip(): argument 'dims' (position 2) must be tuple of ints, not int"),
+        ("torch.permute(x, 0)", "permute(): argument 'dims' (position 2) must be tuple of ints, not int"),
+        ("torch.zeros(size=2)", "zeros(): argument 'size' must be tuple of ints, not int"),
+        ("torch.rand(2, foo=1)", "rand() got an unexpected keyword argument 'foo'"),
+        ("torch.rand(2, size=(2,))", "rand() got multiple values for argument 'size'"),
+        ("x.unsqueeze(dim='a')", "unsqueeze(): argument 'dim' must be int, not str"),
+        ("x.unsqueeze('a')", "unsqueeze(): argument 'dim' (position 1) must be int, not str"),
+        ("torch.permute_copy(x, 0)", "permute_copy(): argument 'dims' (position 2) must be tuple of ints, not int"),
+        ("torch.nn.functional.batch_norm(torch.ones(2, 3), x, x, 2)",
+         "batch_norm(): argument 'weight' (position 2) must be Tensor, not int"),
+    ],
+)  # fmt: skip
+def test_how_an_argument_was_given(call, message):
+    with pytest.raises(TypeError) as caught:
+        eval(call, {"torch": torch, "x": X})
+    assert str(caught.value) == message
+
+
+def test_methods_take_sizes_one_by_one_functions_do_not():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert x.flip(0, 1).tolist() == torch.flip(x, (0, 1)).tolist() == x.flip(dims=(0, 1)).tolist()
+    assert x.permute(1, 0).tolist() == torch.permute(x, [1, 0]).tolist() == torch.permute(x, dims=(1, 0)).tolist()
+    assert x.tile(2, 1).tolist() == torch.tile(x, (2, 1)).tolist()
+    assert x[:1].broadcast_to(4, 3).tolist() == torch.broadcast_to(x[:1], (4, 3)).tolist()
 
 
 def test_flags_of_numpy_are_flags():

@@ -207,13 +207,12 @@ def _check_place(out: Tensor, layout: Any, device: Any) -> None:
 
 
 def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
-    if "size" in named and not size:
-        size = (named.pop("size"),)
+    shape = named.pop("size", None)
     if named:
         raise TypeError(f"{op}() got an unexpected keyword argument '{next(iter(named))}'")
     if len(size) > 1 and isinstance(size[0], (tuple, list)):
         raise TypeError(f"{op}() takes 1 positional argument but {len(size)} were given")
-    return size_argument(op, size)
+    return size_argument(op, size, "size", shape)
 
 
 def _layout_like(op: str, x: Any, dtype: Any, device: Any, memory_format: Any = None) -> Layout:

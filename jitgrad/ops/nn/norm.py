@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import float32
-from jitgrad.core.errors import expected_scalar_type, must_be, not_implemented_for
+from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout, intern
 from jitgrad.core.storage import empty_for
@@ -20,7 +20,7 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import float_argument
+from jitgrad.dispatch.sizes import float_argument, ints_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
@@ -251,9 +251,7 @@ class NativeGroupNorm(RowNorm):
 
 
 def _shape_of(op: str, given: Any) -> tuple[int, ...]:
-    if not isinstance(given, (tuple, list)):
-        raise must_be(op, "normalized_shape", 2, "tuple of ints", given)
-    return tuple(given)
+    return ints_argument(op, "normalized_shape", 2, given)
 
 
 def _check_shapes(shape: tuple[int, ...], **parameters: Layout | None) -> None:

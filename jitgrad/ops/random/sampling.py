@@ -82,7 +82,9 @@ def _sized(
                **named: Any) -> Tensor:  # fmt: skip
         if grad_state.levels:
             check_draw(out=out)
-        shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
+        shape = size_argument(name, size, "size", named.pop("size", None))
+        if named:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
         check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         source = generator_for(name, generator)

@@ -132,8 +132,11 @@ def _derivative(x: Any, d: int, step: Any, edge_order: int) -> Tensor:
     edges = []
     for inward, sign in (((0, 1, 2), 1), ((-1, -2, -3), -1)):
         a, b, *rest = (_part(x, d, k, k + 1) for k in inward[: edge_order + 1])
-        slope: Any = a * -1.5 + b * 2 - rest[0] * 0.5 if rest else b - a
-        edges.append(slope / (step * sign))
+        if rest:
+            slope: Any = a * (-1.5 * sign) + b * (2 * sign) - rest[0] * (0.5 * sign)
+        else:
+            slope = b - a if sign > 0 else a - b
+        edges.append(slope / step)
     return Cat.apply([edges[0], center, edges[1]], d)
 
 

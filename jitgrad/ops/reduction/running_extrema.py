@@ -127,6 +127,7 @@ class Logcumsumexp(Scan):
             return t
         x, t = _lowered(x, dim), widened(t)
         out = Logcumsumexp.apply(x, dim, backwards)
+        out = table.where(out.real == -np.inf, 0, out)  # of terms that are all 0 the tangent is 0, not 0 / 0
 
         def part(log_t: Any) -> Any:
             return (Logcumsumexp.apply(log_t + x, dim, backwards) - out).exp()

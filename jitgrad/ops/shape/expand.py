@@ -12,7 +12,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rew
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.registry import fast_method, method, public
-from jitgrad.dispatch.sizes import as_ints, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, ints_argument, is_int, size_argument
 from jitgrad.dispatch.structured import View
 from jitgrad.dispatch.views import viewing
 from jitgrad.ops.shape.view import Reshaping, relaying, reshaped
@@ -92,10 +92,18 @@ for _function in (expand, expand_as):
     method(_function, fast=True)
 
 
-@public
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+@method
+def broadcast_to(self: Tensor, *each: Any, size: Any = None) -> Tensor:
     """Repeat to ``size`` without copying, as broadcasting does."""
-    return Expand.apply(input, size_argument("broadcast_to", (size,)))
+    return Expand.apply(self, size_argument("broadcast_to", each, "size", size))
+
+
+def _broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """Repeat to ``size`` without copying, as broadcasting does."""
+    return Expand.apply(input, ints_argument("broadcast_to", "size", 2, size))
+
+
+public(_broadcast_to, "broadcast_to", method_too=False)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

@@ -87,10 +87,18 @@ def _flipped(x: Tensor, layout: Layout, order: Sequence[int], steps: Sequence[An
     return out
 
 
-@public
-def flip(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
+@method
+def flip(self: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
-    return Flip.apply(input, tuple(_distinct(size_argument("flip", each, "dims", dims), input._layout.ndim)))
+    return Flip.apply(self, tuple(_distinct(size_argument("flip", each, "dims", dims), self._layout.ndim)))
+
+
+def _flip(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """The elements in reverse order along ``dims``, copied."""
+    return Flip.apply(input, tuple(_distinct(ints_argument("flip", "dims", 2, dims), input._layout.ndim)))
+
+
+public(_flip, "flip", method_too=False)
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -291,11 +299,19 @@ def repeat(self: Tensor, *each: Any, repeats: Any = None) -> Tensor:
 method(repeat)
 
 
-@public
-def tile(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
+@method
+def tile(self: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """As ``repeat``; fewer numbers than dims are meant for the last ones."""
     times = size_argument("tile", each, "dims", dims)
-    return repeat(input, (1,) * (input._layout.ndim - len(times)) + times)
+    return repeat(self, (1,) * (self._layout.ndim - len(times)) + times)
+
+
+def _tile(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """As ``repeat``; fewer numbers than dims are meant for the last ones."""
+    return tile(input, ints_argument("tile", "dims", 2, dims))
+
+
+public(_tile, "tile", method_too=False)
 
 
 def _repeat_places(repeats: Tensor, output_size: int | None) -> Tensor:

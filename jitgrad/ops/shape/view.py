@@ -19,7 +19,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
-from jitgrad.dispatch.sizes import as_ints, infer_size, int_argument, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, infer_size, int_argument, ints_argument, is_int, size_argument
 from jitgrad.dispatch.strides import restriding, view_strides
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import viewing
@@ -127,15 +127,25 @@ def _copied(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return UnsafeView.apply(contiguous(x), shape)
 
 
-@fast_method
-def reshape(input: Tensor, *each: Any, shape: Any = None) -> Tensor:
+def reshape(self: Tensor, *each: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy.
 
     One size may be -1. RuntimeError where the numbers of elements differ.
     """
     wanted = size_argument("reshape", each, "shape", shape)
-    apply, full = _RESHAPES.get((input._layout, wanted)) or _plan_reshape(input._layout, wanted)
-    return apply(input, full)
+    apply, full = _RESHAPES.get((self._layout, wanted)) or _plan_reshape(self._layout, wanted)
+    return apply(self, full)
+
+
+method(reshape, fast=True)
+
+
+def _reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same elements in another shape: a view where strides allow it, else a copy."""
+    return reshaped(input, ints_argument("reshape", "shape", 2, shape))
+
+
+public(_reshape, "reshape", method_too=False)
 
 
 def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tensor:
@@ -312,12 +322,23 @@ class Alias(View):
         return g
 
 
-@fast_method
-def permute(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
+def permute(self: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
     wanted = size_argument("permute", each, "dims", dims)
-    n = input._layout.ndim
+    n = self._layout.ndim
+    return Permute.apply(self, _ORDERS.get((n, wanted)) or _order(n, wanted))
+
+
+method(permute, fast=True)
+
+
+def _permute(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """The dims in another order: ``permute(x, (2, 0, 1))`` puts the last dim first."""
+    n, wanted = input._layout.ndim, ints_argument("permute", "dims", 2, dims)
     return Permute.apply(input, _ORDERS.get((n, wanted)) or _order(n, wanted))
+
+
+public(_permute, "permute", method_too=False)
 
 
 _ORDERS: dict[Any, tuple[int, ...]] = cache()

@@ -6,16 +6,18 @@ One rule makes all of them, the view followed by a copy of it; gradients pass th
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.dtypes import dtype
+from jitgrad.core.errors import invalid_combination, must_be_tensor
 from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.parameter_types import mark_explaining
-from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import int_argument, ints_argument, is_int
 from jitgrad.ops.shape.copy import Clone, Contiguous
 from jitgrad.ops.shape.slicing import Slice
 
@@ -31,7 +33,10 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @functools.wraps(view)
     def copying(input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        shown = view(input, *args, **kwargs)
+        try:
+            shown = view(input, *args, **kwargs)
+        except TypeError as error:  # an argument's, which speaks of the view
+            raise TypeError(re.sub(rf"^{name.removesuffix('_copy')}\(\)", f"{name}()", str(error))) from None
         return tuple(map(_row_major_copy, shown)) if isinstance(shown, (tuple, list)) else _row_major_copy(shown)
 
     copying.__name__ = copying.__qualname__ = name
@@ -71,15 +76,31 @@ def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return Slice.apply(input, d, first, max(first, last), step)
 
 
-def _viewed(self: Tensor, *each: Any, size: Sequence[int] | None = None, dtype: Any = None) -> Tensor:
-    """``view``; of memory that no view shows in this shape, a copy."""
-    named: dict[str, Any] = {name: value for name, value in (("size", size), ("dtype", dtype)) if value is not None}
+def _viewed(input: Tensor, *form: Any, **named: Any) -> Tensor:
+    """``view`` of a size or a dtype; of memory that no view shows in this shape, a copy."""
+    given = (*form, *named.values())
+    if not isinstance(input, Tensor) or len(given) != 1 or not named.keys() <= {"size", "dtype"} or not _fits(*given):
+        raise invalid_combination("view_copy", (input, *form), *_VIEWED, **named)
     try:
-        return self.view(*each, **named)
+        return input.view(*given)
     except RuntimeError as error:
         if not str(error).startswith("view size is not compatible"):
             raise
-        return self.reshape(*each, *named.values())
+        return input.reshape(*given)
+
+
+_VIEWED = ("(Tensor input, torch.dtype dtype, *, Tensor out = None)",
+           "(Tensor input, tuple of ints size, *, Tensor out = None)")  # fmt: skip
+
+
+def _fits(form: Any) -> bool:
+    """Whether ``form`` is a dtype, or sizes."""
+    return isinstance(form, dtype) or form is float or (isinstance(form, (tuple, list)) and all(map(is_int, form)))
+
+
+def _expanded(input: Tensor, size: Sequence[int], *, implicit: bool = False) -> Tensor:
+    """``expand`` with the arguments of functions."""
+    return input.expand(ints_argument("expand_copy", "size", 2, size))
 
 
 def _within(n: int, edge: int | None, default: int) -> int:
@@ -106,12 +127,14 @@ def _narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 _VIEWS = (
-    "as_strided", "detach", "diagonal", "expand", "permute", "select", "split", "split_with_sizes", "squeeze", "t",
+    "as_strided", "detach", "diagonal", "select", "split", "split_with_sizes", "squeeze", "t",
     "transpose", "unbind", "unfold", "unsqueeze", "view_as_complex", "view_as_real",
 )  # fmt: skip
 for _name in _VIEWS:
     public(_copying(getattr(Tensor, _name), f"{_name}_copy"), method_too=False)
 public(_copying(_viewed, "view_copy"), method_too=False)
+public(_copying(_expanded, "expand_copy"), method_too=False)
+public(_copying(FUNCTIONS["permute"], "permute_copy"), method_too=False)
 public(_copying(alias, "alias_copy"), method_too=False)
 public(_copying(slice_view, "slice_copy"), method_too=False)
 public(_copying(_narrow, "narrow_copy"))

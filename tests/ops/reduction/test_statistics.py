@@ -97,6 +97,14 @@ def test_tangents_of_logcumsumexp_of_large_numbers(dtype):
     np.testing.assert_allclose(tangent.float().numpy(), [3.0, 0.5, 0.5], rtol=rtol)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128], ids=str)
+def test_tangents_of_logcumsumexp_of_no_more_than_zeros_are_zeros(dtype):
+    x, t = torch.tensor([-INF, -INF, 1.0, 2.0], dtype=dtype), torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=dtype)
+    tangent = torch.func.jvp(lambda v: v.logcumsumexp(0), (x,), (t,))[1]
+    share = np.exp(1) / (1 + np.exp(1))
+    np.testing.assert_allclose(tangent.numpy(), [0, 0, 3, 3 + share], rtol=1e-6)
+
+
 def test_logcumsumexp():
     a = RNG.standard_normal((3, 5)) * 400
     x = torch.tensor(a)

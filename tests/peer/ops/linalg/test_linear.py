@@ -19,6 +19,8 @@ torch.inner(torch.ones(3), torch.ones(3), out=torch.zeros(()))
 torch.inner(torch.ones(3), torch.ones(3), out=torch.zeros((), dtype=torch.float64))
 torch.div(torch.ones(3).half() * 7, torch.tensor(2.).half(), rounding_mode="trunc", out=torch.zeros(3).double())
 torch.hash_tensor(torch.ones(3), out=torch.zeros((), dtype=torch.uint64))
+torch.hash_tensor(torch.ones(3), out=torch.zeros((), dtype=torch.int64))
+torch.hash_tensor(torch.ones(3), out=torch.zeros((), dtype=torch.bool))
 """)
 
 
