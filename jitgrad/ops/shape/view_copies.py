@@ -18,14 +18,10 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.sizes import int_argument, ints_argument, is_int
-from jitgrad.ops.shape.copy import Clone, Contiguous
+from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.slicing import Slice
 
 __all__ = ["slice_view"]
-
-
-def _row_major_copy(view: Tensor) -> Tensor:
-    return Clone.apply(view) if view._layout.contiguous else Contiguous.apply(view)
 
 
 def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -37,7 +33,7 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
             shown = view(input, *args, **kwargs)
         except TypeError as error:  # an argument's, which speaks of the view
             raise TypeError(re.sub(rf"^{name.removesuffix('_copy')}\(\)", f"{name}()", str(error))) from None
-        return tuple(map(_row_major_copy, shown)) if isinstance(shown, (tuple, list)) else _row_major_copy(shown)
+        return tuple(map(Contiguous.apply, shown)) if isinstance(shown, (tuple, list)) else Contiguous.apply(shown)
 
     copying.__name__ = copying.__qualname__ = name
     copying.__doc__ = f"A copy, in row-major memory, of what ``{name.removesuffix('_copy')}`` shows."

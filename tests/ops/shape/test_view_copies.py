@@ -28,6 +28,13 @@ def test_copy_of_a_view(name):
             np.testing.assert_array_equal(*grads)
 
 
+def test_strides_of_sizes_0_and_1_are_row_major_ones():
+    x = torch.ones(5, 4)
+    assert torch.diagonal_copy(x, 3).stride() == torch.diagonal_copy(x, -4).stride() == (1,)
+    assert torch.narrow_copy(x[:, ::2], 0, 1, 0).stride() == (2, 1)
+    assert [part.stride() for part in torch.split_copy(x[:, ::2], 1)] == [(2, 1)] * 5
+
+
 def test_complex_views_and_out():
     x = torch.arange(6.0).view(3, 2)
     z = torch.view_as_complex_copy(x)

@@ -24,6 +24,8 @@ KNOWN = [
     ("nn_functional_poisson_nll_loss", "function", "^gradients 0 1: .* for np.*nan",
      "targets up to 0, whose term of Stirling's formula is masked: PyTorch multiplies the logarithm's NaN or infinity "
      "by 0, ours is the gradient of the loss that both compute"),
+    ("logcumsumexp", "function", "^result 1: np.* for .*nan",
+     "tangents where all terms are exponentials of -inf, for which PyTorch divides 0 by 0: ours are 0"),
     ("mode", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
      "which of equal elements it names, that of std::sort; in 16 bits there are many"),
     ("topk", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
