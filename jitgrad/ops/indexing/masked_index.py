@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.core.dtypes import int32, int64
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.registry import public
@@ -15,8 +17,14 @@ __all__: list[str] = []
 
 
 def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Any]:
-    """The indices moved into the range of their dims; of a tensor without elements as they are."""
+    """The indices moved into the range of their dims; of a tensor without elements as they are.
+
+    RuntimeError for others than int32 and int64.
+    """
     check_tensors((x if i is None else i for i in indices), 2)
+    for i in indices:
+        if i is not None and (dtype := i._layout.dtype) not in (int32, int64):
+            raise RuntimeError(f"_unsafe_masked_index found unexpected index type {scalar_type(dtype)}")
     pairs = zip(indices, x._layout.shape, strict=False)
     inside = [i if i is None or not x._layout.numel else i.clamp(-n, n - 1) for i, n in pairs]
     return [slice(None) if i is None else i for i in inside]

@@ -123,3 +123,6 @@ def test_masked_indices():
     assert torch._unsafe_masked_index(x, mask, index, 7).tolist() == [1, 7, 3]
     added = torch._unsafe_masked_index_put_accumulate(x, mask, index, torch.ones(3))
     assert added.tolist() == [0, 2, 2, 4]
+    for dtype, title in ((torch.float32, "Float"), (torch.bool, "Bool"), (torch.uint8, "Byte")):
+        with pytest.raises(RuntimeError, match=f"^_unsafe_masked_index found unexpected index type {title}$"):
+            torch._unsafe_masked_index_put_accumulate(x, mask, [torch.ones(3, dtype=dtype)], torch.ones(3))
