@@ -17,6 +17,7 @@ from numba.core import ir as numba_ir
 from numba.core.lowering import Lower
 
 from jitgrad.kernels.codegen.source import ANY_ORDER
+from jitgrad.kernels.gathers import avoid_gathers
 from jitgrad.kernels.vector_width import widen
 
 __all__ = ["MarkingLower"]
@@ -41,6 +42,7 @@ class MarkingLower(Lower):
     def post_lower(self) -> None:
         super().post_lower()
         widen(self.function, self.func_ir.func_id.func.__code__.co_filename)
+        avoid_gathers(self.function, getattr(self.context.codegen(), "_tm_features", ""))
         for header in self._marked_headers():
             _mark(self.function, header)
 

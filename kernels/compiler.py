@@ -41,6 +41,7 @@ from numba.core.runtime import rtsys
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
+from jitgrad.kernels.gathers import NO_GATHERS
 from jitgrad.kernels.inlined_functions import share_inlined
 from jitgrad.kernels.loaded_code import unpickled
 
@@ -133,7 +134,7 @@ def _stamp() -> str:
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
     host = _host()
     cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
-    digest = hashlib.sha256(repr((features, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(repr((features, NO_GATHERS, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
 
