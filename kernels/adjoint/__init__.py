@@ -14,10 +14,10 @@ classes, each of which adds to the last, writes the rest out as loops over eleme
 From the program to its derivatives: `ssa` and `to_ssa` give each scalar one definition; `activity` says which have
 derivatives that matter, `pullback` writes the reverse of single statements with `derivatives`, `overlap` compares
 indices. `plan` decides what the reverse sweep keeps and what it computes again; `forward` and `reverse` write the two
-sweeps, with `rows`, `nests`, `stencils`, `lives`, `split`, `gather` and `choice` for loops that become vectors.
-`checkpoint` runs long loops in stretches, or with `binomial` from few states; `shares` runs loops over prange in
-threads, `tangent` is forward mode. `entries` compiles; `checks` compares indices with sizes; `callers` is for callers
-that Numba compiles. `notes` keeps on disk what was derived; who finds it there imports few of these files.
+sweeps, with `rows`, `nests`, `stencils`, `handed`, `bases`, `lives`, `split`, `gather` and `choice` for loops that
+become vectors. `checkpoint` runs long loops in stretches, or with `binomial` from few states; `shares` runs loops over
+prange in threads, `tangent` is forward mode. `entries` compiles; `checks` compares indices with sizes; `callers` is for
+callers that Numba compiles. `notes` keeps on disk what was derived; who finds it there imports few of these files.
 
 Decisions, and why:
 

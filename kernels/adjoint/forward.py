@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.bases import bases_of, by_bases, openings
 from jitgrad.kernels.adjoint.checkpoint import Stretches
 from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.plan import Plan
@@ -55,6 +56,7 @@ class Forward:
         self.columns: Counter[Block] = Counter()
         self.trips: dict[Loop, str] = {}
         self.named: dict[int, dict[str, str]] = defaultdict(dict)  # a statement's calls that have got names, by dump
+        self.bases = defaultdict(list, {id(x.origin): bases_of(plan, x, self._known, unique) for x in self.straight})
         self._place()
 
     def lines(self) -> list[str]:
@@ -295,8 +297,9 @@ class Forward:
     def _known(self, name: str, loop: Loop) -> bool:
         """Whether a value's variable holds it ahead of a loop and as long as that runs."""
         value = self.values.by_name[name]
-        outside = loop.body not in value.block.ancestors()
-        return outside and isinstance(value.now, ast.Name) and self._unchanged(value, loop)
+        if loop.body in value.block.ancestors() or not isinstance(value.now, ast.Name):
+            return False
+        return loop.entry.get(value.now.id) is value and self._unchanged(value, loop)
 
     def _unchanged(self, value: Value, loop: Loop) -> bool:
         variable = value.now.id  # type: ignore[attr-defined]
@@ -345,7 +348,9 @@ class Forward:
             test = f"while {expression_text(s.test)}:" if isinstance(s, p.While) else (
                 f"for {s.index} in {range_text(s.start, s.stop, s.step)}:")  # fmt: skip
             leave = [f"if {s.leave}:", "    break"] if s.leave else []
-            return [test, *_indented([*self._body(s.body), *leave] or ["pass"])]
+            bases = self.bases[id(s)]
+            inner = by_bases([*self._body(s.body), *leave], bases)
+            return [*openings(bases), test, *_indented(inner or ["pass"])]
         return statement_lines([s], self.program.kinds)
 
 

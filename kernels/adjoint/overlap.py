@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from jitgrad.kernels.adjoint.ssa import Loop, New, Value, Values, Write, index_of, loaded
 
-__all__ = ["Overlap", "sum_text"]
+__all__ = ["Overlap", "Sum", "sum_text"]
 
 Sum = dict[str, int]  # {name or "": factor or constant}
 

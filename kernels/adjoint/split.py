@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jitgrad.kernels.adjoint.bases import Base, base_of, by_bases, openings
+from jitgrad.kernels.adjoint.handed import HandedOn
 from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.pullback import Add, Clear
 from jitgrad.kernels.adjoint.rows import Straight
@@ -38,6 +39,8 @@ class Split:
         self.row_of: dict[int, str] = {}  # {id of a step: the row that holds what it adds}
         self.sum_of: dict[int, str] = {}
         self.sums: dict[str, tuple[str, str]] = {}  # target: (its sum in an iteration, the row of these)
+        at = lambda target: lambda index: sweep.d(element(target, index))
+        self.handed = [HandedOn(h, at(h.target), sweep.unique) for h in straight.handed]
         self.again: set[int] = set()  # ids of steps that add what another one has put into a row
         self.outer = straight.outer if straight.outer not in sweep.stretches else None
         self._name_rows()
@@ -111,6 +114,9 @@ class Split:
         value = expression_text(step.value)
         if id(step) in self.sum_of:
             return [f"{self.sum_of[id(step)]} += {value}"]
+        for handed in self.handed:
+            if id(step) in handed.steps:
+                return [f"{handed.made} += {value}"]
         if id(step) in self.row_of:
             return [] if id(step) in self.again else [f"{self._in_row(self.row_of[id(step)])} = {value}"]
         return None
@@ -123,7 +129,11 @@ class Split:
         ends = [f"{row}[{self.place}] {'+' if target in self.lasting else ''}= {total}"
                 for target, (total, row) in self.sums.items()]  # fmt: skip
         zeros = [f"{total} = 0.0" for total, _ in self.sums.values()]
-        lines += self._over(self._by_bases(tidy([*zeros, *body, *ends])))
+        inner = tidy([*zeros, *(h.begin() for h in self.handed), *body, *ends])
+        for h in self.handed:
+            inner = h.end(inner)
+        lines += [*(h.ahead() for h in self.handed), *self._over(by_bases(inner, self.bases))]
+        lines += [line for h in self.handed for line in h.behind()]
         for target, (total, row) in self.sums.items():
             if target in self.lasting:
                 continue
@@ -135,14 +145,14 @@ class Split:
         for step, tests in self.straight.apart:
             if id(step) in together:
                 continue
-            inner = [f"{self._target(step)} += {self._in_row(self.row_of[id(step)])}"]
+            added = [f"{self._target(step)} += {self._in_row(self.row_of[id(step)])}"]
             for test, side in reversed(tests):
                 text = expression_text(self._inlined(ast.Name(test, ast.Load())))
-                inner = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in inner)]
-            lines += self._over(self._by_bases(inner))
+                added = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in added)]
+            lines += self._over(by_bases(added, self.bases))
         for group in self.groups:  # last: it would wait for the stores of the row that it reads one place further
             lines += self._gathered(group)
-        return [*(f"{base} = max({rest}, 0)" for _, base, rest, _ in self.bases), *lines, *self._closings()]
+        return [*openings(self.bases), *lines, *self._closings()]
 
     def _gathered(self, group: Stencil) -> list[str]:
         """The loop over all elements that get anything. There are none if the loop has no iterations."""
@@ -182,34 +192,20 @@ class Split:
         fields = self.sweep.forward.rows.get(self.loop.body)
         return [f"{self.sweep.forward.counters[self.loop.body]} += {self.length}"] if fields and self.outer else []
 
-    def _name_bases(self) -> list[tuple[str, str, str, str]]:
-        """(index, name, what it is, the index by it) of indices in which a variable part precedes the loop's own index.
-
-        That part is not negative, and said to be: else a compiler has to reckon with indices that count from the end.
-        """
-        found: dict[str, tuple[str, str, str, str]] = {}
+    def _name_bases(self) -> list[Base]:
+        """For the indices at which derivatives are."""
+        found: dict[str, Base] = {}
         values, overlap, own = self.sweep.values, self.sweep.plan.overlap, self.loop.index
         assert own is not None
         indices = [i for s, _ in self.straight.steps if isinstance(s, (Add, Clear)) and s.index for i in s.index]
         for i in indices:
             text, sum_ = expression_text(i), overlap.sum_of(i)
-            if sum_ is None or text in found or not sum_.get(own.name) or not {*sum_} - {"", own.name}:
+            # What the index doesn't name itself may not be at hand.
+            if text in found or not {n for n in sum_ or () if n in values.by_name} <= {*names(i), own.name}:
                 continue
-            rest = {n: f for n, f in sum_.items() if n != own.name}
-            if all("." in n or not n for n in rest) or not {n for n in rest if n in values.by_name} <= {*names(i)}:
-                continue
-            factor = sum_[own.name]
-            if factor > 0 and overlap.natural_sum(rest):
-                base = self.sweep.unique("first")
-                by = f"{base} + {own.name}" if factor == 1 else f"{base} + {factor} * {own.name}"
-                found[text] = text, base, sum_text(rest, {}), by
+            if (base := base_of(text, sum_, own.name, overlap, {}, self.sweep.unique)) is not None:
+                found[text] = base
         return list(found.values())
-
-    def _by_bases(self, lines: list[str]) -> list[str]:
-        for text, _, _, by in self.bases:
-            pattern = re.compile(rf"(?<=[\[ ]){re.escape(text)}(?=[\],])")
-            lines = [line if line.lstrip().startswith("#") else pattern.sub(by, line) for line in lines]
-        return lines
 
     def _openings(self) -> list[str]:
         """How many iterations there are, and rows of that many numbers."""

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .random_expressions import Helper, RandomExpressions
+from .random_expressions import Helper
+from .random_neighbours import RandomNeighbours
 
 __all__ = ["RandomModule"]
 
 
-class RandomFunction(RandomExpressions):
+class RandomFunction(RandomNeighbours):
     """Writes one function, statement by statement."""
 
     # -- statements -----------------------------------------------------------------------------------
@@ -53,7 +54,7 @@ class RandomFunction(RandomExpressions):
             self.view),
             (6, self.whole_array), (2, self.exchanges_arrays), (1, self.assigns_int), (1, self.assigns_bool),
             (2, self.calls), (1, self.int_array), (2, self.jump), (1, self.new_matrix), (1, self.one_of_two_arrays),
-            (1, self.array_anew),
+            (1, self.array_anew), (6, lambda: self.neighbours() or self.new_array()),
         ]  # fmt: skip
         weights = [w for w, _ in simple]
         self.rng.choices([s for _, s in simple], weights)[0]()
@@ -398,10 +399,20 @@ class RandomModule:
         texts.append(main.function("main", parameters, results))
         return cls("import math\n\nimport numpy as np\n\n\n" + "\n\n".join(texts), parameters, single)
 
+    @classmethod
+    def of_neighbours(cls, seed: int) -> RandomModule:
+        """One of nothing but loops over neighbours."""
+        rng = random.Random(f"neighbours {seed}")
+        function = RandomFunction(rng, [], 0)
+        function.block = lambda budget, top=False: function.some_neighbours()  # type: ignore[method-assign]
+        parameters = rng.choice(("fv", "ffv", "fvM", "fvv"))
+        text = function.function("main", parameters, rng.choice(("f", "fv", "fvv")))
+        return cls(f"import math\n\nimport numpy as np\n\n\n{text}", parameters, False)
+
     def arguments(self, seed: int) -> list[Any]:
         """Arguments of random sizes."""
         rng = np.random.default_rng(seed)
-        n, m = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+        n, m = int(rng.integers(1, 7)), int(rng.integers(1, 4))
         shapes = {"v": (n,), "w": (m,), "M": (m, n), "O": (n,), "Q": (m, n)}
         found: list[Any] = []
         for letter in self.parameters:

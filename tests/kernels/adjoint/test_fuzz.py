@@ -10,6 +10,7 @@ import linecache
 import os
 import random
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -251,9 +252,9 @@ def wanted_of(case: Case, rng: random.Random) -> list[list[str]]:
     return [floating] if some == floating else [floating, some]
 
 
-def tried(seed: int, compiled: bool = False) -> str:
+def tried(seed: int, compiled: bool = False, of: Callable[[int], RandomModule] = RandomModule.of) -> str:
     """Check one program; what became of it."""
-    module = RandomModule.of(seed)
+    module = of(seed)
     rng = random.Random(seed)
     passed = False
     for k in range(2):
@@ -282,3 +283,10 @@ def test_random_functions(first):
     """Values and gradients of random functions, in one function and in two."""
     for seed in range(first, min(first + 10, SEED + PROGRAMS)):
         tried(seed, compiled=bool(COMPILED) and seed % COMPILED == 0)
+
+
+@pytest.mark.parametrize("first", range(SEED, SEED + PROGRAMS, 10))
+def test_random_neighbours(first):
+    """The same of functions of nothing but loops over neighbours."""
+    for seed in range(first, min(first + 10, SEED + PROGRAMS)):
+        tried(seed, compiled=bool(COMPILED) and seed % COMPILED == 0, of=RandomModule.of_neighbours)
