@@ -9,6 +9,7 @@ afterwards.
 memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later.
 Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what
 `flow` knows about its variables and `crossing` about their values; `definitions` turns code to trees and back.
+A compiled module is one that calls a compiled function (`optimized_module`).
 
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
   up in parts, or uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the

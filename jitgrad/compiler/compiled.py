@@ -16,6 +16,7 @@ from jitgrad.compiler.crossing import obstacle
 from jitgrad.compiler.explanation import Explanation, lines_title
 from jitgrad.compiler.guards import NotReplayable
 from jitgrad.compiler.notes import same
+from jitgrad.compiler.optimized_module import OptimizedModule
 from jitgrad.compiler.options import DEFAULT, Options, options_of
 from jitgrad.compiler.parts import Cut, Parts, Stretch, parts_of, positional_names
 from jitgrad.compiler.recording import Recording, record
@@ -35,11 +36,6 @@ NOT_BUILT = "no program could be built of it"
 _MOST_VARIANTS = 8
 # The first calls often prepare what later ones only use, such as the state of an optimiser.
 _ATTEMPTS = 3
-
-
-_OWN = {
-    "_compiled_function", "_fullgraph", "_options", "_variants", "_given", "_failures", "_given_up", "_twice", "_parts",
-}  # fmt: skip
 
 
 class CompileWarning(UserWarning):
@@ -78,18 +74,10 @@ class Compiled:
         return Compiled, (self._compiled_function, self._fullgraph, self._options)
 
     def __getattr__(self, name: str) -> Any:
-        """What the function or module that was compiled has."""
+        """What the function has that was compiled."""
         if name == "_compiled_function":  # while a copy or a pickle is made
             raise AttributeError(name)
         return getattr(self._compiled_function, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Of a compiled module attributes are set that it isn't itself made of."""
-        function = vars(self).get("_compiled_function")
-        if isinstance(function, Module) and name not in _OWN:
-            setattr(function, name, value)
-        else:
-            super().__setattr__(name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for replay in self._variants:
@@ -271,7 +259,7 @@ def compile(
     ``options``: a switch for each pass over the recorded launches, all of them on by default, as
     ``{"fusion": False}``: dead, repeated, constants, fusion, sums, row_blocks. ``"trace.times"``: see
     ``explain()``. ``dynamic``, ``backend`` and ``mode`` are taken for PyTorch's sake, as are the options
-    that its documentation names. Without ``model`` a decorator.
+    that its documentation names. Without ``model`` a decorator. Of a Module an `OptimizedModule`.
     """
     if model is None:
         return functools.partial(
@@ -280,7 +268,12 @@ def compile(
     if not callable(model):
         raise RuntimeError(f"torch.compile expects a callable, but got {type_name(model)}")
     known = options_of(mode, options) if backend == "inductor" else DEFAULT  # another compiler has others
-    return model if disable else Compiled(model, fullgraph, known)
+    if disable:
+        return model
+    made = functools.partial(Compiled, fullgraph=fullgraph, options=known)
+    if isinstance(model, OptimizedModule):
+        model = model._orig_mod
+    return OptimizedModule(model, made) if isinstance(model, Module) else made(model)
 
 
 def is_compiling() -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from jitgrad.compiler.guards import NotReplayable
+from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
 
@@ -28,7 +29,7 @@ class Families:
         base_of: the variable of a base, made now if it is not there.
         """
         found, key = [], id(tensor._counter)
-        if key in self.together:
+        if key in self.together and not is_inference(tensor):
             first = self._first.setdefault(key, variable)
             value = f"[{tensor._counter[0]}]" if first == variable else f"{first}._counter"
             found.append(f"{variable}._counter = {value}")

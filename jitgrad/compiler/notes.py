@@ -16,9 +16,11 @@ import numpy as np
 import jitgrad
 from jitgrad.compiler.numbers import plain, read_number, was_read
 from jitgrad.compiler.trust import is_users
+from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
+from jitgrad.nn.parameter import is_lazy
 
 __all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
 
@@ -28,7 +30,7 @@ _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view", "is_inference")
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
 _OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
@@ -56,7 +58,8 @@ class TensorNote:
     def __init__(self, tensor: Tensor):
         self.tensor, self.data, self.layout = tensor, tensor._data, tensor._layout
         self.grad, self.requires_grad, self.edge = tensor._grad, tensor._requires_grad, tensor._edge
-        self.counter, self.version = tensor._counter, tensor._counter[0]
+        self.inference = self.inference_counts = is_inference(tensor)
+        self.counter, self.version = tensor._counter, 0 if self.inference else tensor._counter[0]
         self.grad_read = self.grad_written = False
         self.reached = False  # whether a backward of the function's own has led to it
         self.history_counts = False  # whether the run depends on whether it is a leaf
@@ -287,6 +290,9 @@ class Notes:
         """Note a tensor that was there before."""
         if id(tensor) in self.created or id(tensor) in self.tensors:
             return
+        if is_lazy(tensor):
+            self.fail("it uses a parameter that has no shape yet")
+            return
         self.tensors[id(tensor)] = TensorNote(tensor)
         if tensor._edge is not None and id(tensor) not in self.arguments:
             self.fail("it uses a tensor that another computation has made and that requires grad")
@@ -324,7 +330,10 @@ class Notes:
     def tensor_attribute(self, tensor: Tensor, name: str) -> Any:
         """``tensor.name``."""
         note = self.tensors.get(id(tensor))
-        if note is not None:
+        if name == "is_inference":
+            for each in (note,) if note is not None else self.tensors.values():  # of which it may be a view
+                each.inference_counts = True
+        elif note is not None:
             if name in ("grad", "_grad"):
                 self.grad_of(note)
             elif name in _UNSTEADY or (name in _OF_NODES and note.edge is not None):

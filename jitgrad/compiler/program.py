@@ -12,6 +12,7 @@ from jitgrad.compiler.guards import Names
 from jitgrad.compiler.memory import Memory, Temporaries, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.compiler.numbers import was_read
+from jitgrad.core.inference import Untracked, is_inference
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
@@ -102,6 +103,8 @@ def new_tensor(
     lines.append(f"{variable}._layout = {name(tensor._layout)}")
     if tensor._requires_grad:
         lines.append(f"{variable}._requires_grad = True")
-    if tensor._counter[0]:
+    if is_inference(tensor):
+        lines.append(f"{variable}._counter = {name(Untracked)}()")
+    elif tensor._counter[0]:
         lines.append(f"{variable}._counter = [{tensor._counter[0]}]")
     return variable

@@ -240,13 +240,14 @@ class Recording:
         elif hooks_of(tensor) != note.hooks:
             notes.fail(HOOKS)
         writes = 0
-        if id(tensor._counter) not in counters:
+        if id(tensor._counter) not in counters and not note.inference:
             writes = counters[id(tensor._counter)] = tensor._counter[0] - note.version
         grad = tensor._grad
         new = grad is not note.grad or (grad is None and note.grad_written)  # there may be one in the next run
         if new and grad is not None:
             if id(grad) not in notes.created or grad._edge is not None or type(grad._data) not in ARRAYS:
                 notes.fail("it leaves a gradient that is part of a graph, or not its own")
+        note.inference_counts |= bool(writes)  # else it can't be written to
         if writes or new:
             self.changes.append(Change(tensor, writes, new, grad))
 

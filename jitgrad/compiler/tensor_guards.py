@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.compiler.guards import Attribute, Guards, Item
 from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.recording import nodes_behind
+from jitgrad.core.inference import is_inference
 from jitgrad.core.node import edge_of, node_of
 from jitgrad.core.tensor import Tensor
 
@@ -38,6 +39,8 @@ def depend_on_tensor(
     if note.apart:
         others = "".join(f"{expression(n)}, " for n in note.apart)
         guards.always.append(f"{here}._edge is not None and {name(_is_apart)}({here}, ({others}))")
+    if note.inference_counts:
+        conditions.append(f"{name(is_inference)}({here}) is {note.inference}")
     if note.grad_read and note.grad is None:
         facts.append(Attribute(tensor, "_grad", None))
     if not moves:

@@ -17,7 +17,10 @@ __all__ = [
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
-_WATCHED = ("jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules")
+_WATCHED = (
+    "jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules",
+    "jitgrad.compiler.optimized_module",
+)  # fmt: skip
 _TRUSTED = ("jitgrad.optim.fused_step",)
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (

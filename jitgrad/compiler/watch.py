@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.autograd.gradient_edge import get_gradient_edge
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
@@ -40,6 +39,8 @@ _OF_C = (
     types.ClassMethodDescriptorType,
 )  # fmt: skip
 _HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"}
+# jitgrad's functions that return what an attribute of their argument tells.
+_READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference"}
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
@@ -195,10 +196,10 @@ class Watch(BuiltinCalls):
 
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
-        notes = self.notes
+        notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
         for value in (*args, *kwargs.values()):
-            if function is get_gradient_edge and isinstance(value, Tensor):
-                notes.tensor_attribute(value, "grad_fn")
+            if read and isinstance(value, Tensor):
+                notes.tensor_attribute(value, read)
             if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
         return self._unfollowed(function, args, kwargs)
