@@ -27,7 +27,7 @@ def obstacle(made: Recording, stretch: Stretch) -> tuple[str, Cut] | None:
     if views:
         return f"{views[0]} is a view of another tensor", Cut(assigned=frozenset(views))
     found = {id(t): t for t in leaves_of(made.result) if isinstance(t, Tensor) and id(t) not in made.notes.tensors}
-    alive = {key for key, t in found.items() if t._edge is not None and not made.is_freed(t)}
+    alive = {key for key, t in found.items() if made.has_graph(t)}
     if len(alive) + sum(made.is_behind(t, r) for t in found.values() if t._edge is None for r in found.values()) < 2:
         return None
     # One node would stand for all of them: it frees all at once, and gradients don't flow from one to another.

@@ -54,6 +54,7 @@ class CompiledFunctionBackward(Node):
     arrays: Any = ()
     freeing: tuple[tuple[int, int, int], ...] = ()
     freed = ran = 0
+    runs_again = False  # whether gradients may be asked for that come by none of those
     owned = False  # a gradient may be the one that came in
     replay: Callable[..., Any]
 
@@ -73,7 +74,7 @@ class CompiledFunctionBackward(Node):
             self.ran = (1 << len(self.freeing)) - 1
         else:
             there = _bits(g is not None for g in grads)
-            ran = [bool(behind & there and leads & toward) for behind, leads, _ in self.freeing]
+            ran = [bool(behind & there and (toward == -1 or leads & toward)) for behind, leads, _ in self.freeing]
             self.ran = _bits(ran)
             needed = functools.reduce(operator.or_, [saves for r, (*_, saves) in zip(ran, self.freeing) if r], 0)
         if self.ran & self.freed:
@@ -92,9 +93,9 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved, once all nodes have run that do; where none does, backward may run again."""
+        """Free what was saved, once all nodes have run that do; where gradients come by none, backward may run again."""
         self.freed |= self.ran
-        if self.freeing and self.freed == (1 << len(self.freeing)) - 1:
+        if not self.runs_again and self.freed == (1 << len(self.freeing)) - 1:
             self.saved, self.arrays = None, ()
 
     def frees(self) -> bool:
@@ -105,13 +106,16 @@ class CompiledFunctionBackward(Node):
 class Backward:
     """A recorded backward: from ``grads``, one for each of the ``results``, to ``found``, one for each of ``wanted``.
 
+    ``found`` is None where no gradient arrives, or all that do would come by nodes that the function has freed itself.
     ``block`` are the temporaries of forward that it reads; ``carried`` results and arguments whose memory it reads.
     ``watched``: notes of tensors from outside, and results, that nodes have saved and refuse to read once written to.
     """
 
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
-        freeing = {n for r in results for n in recording.own_nodes(r) if n.frees()}
+        own = {n for r in results for n in recording.own_nodes(r)}
+        gone = {n for n in own if n.saved is None}
+        freeing = gone | {n for n in own if n.frees()}
         reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
         given: list[tuple[TensorNote, Any]] = [
             (n, edge_of(n.tensor)) for n in recording.notes.tensors.values() if n.requires_grad
@@ -125,16 +129,43 @@ class Backward:
         ends = {node_of(e) for e in edges}
         if any(_has_hooks(n) for n in nodes_behind([node_of(r._edge) for r in results], ends) - ends):
             raise NotReplayable("its tensors have hooks or retain gradients, and backward runs outside of it")
-        self.found = run([r._edge for r in results], self.grads, True, False, edges, False, ends=True)
+        leads = _leads_to([node_of(r._edge) for r in results], edges)
+        lost = self._lost(gone, leads)
+        asked = [e for k, e in enumerate(edges) if not lost >> k & 1]
+        arriving = iter(run([r._edge for r in results], self.grads, True, False, asked, False, ends=True))
+        self.found = [None if lost >> k & 1 else next(arriving) for k in range(len(edges))]
         recording.placeholders.restore()
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
         behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
         self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
-        leads = _leads_to([node_of(r._edge) for r in results], edges)
         saves = self._watch(saving)
-        self.freeing = tuple({(_bits(n in nodes for nodes in behind), leads[n], saves[n]) for n in freeing})
+        groups = [{(_bits(n in nodes for nodes in behind), leads[n], saves[n]) for n in those}
+                  for those in (gone, freeing - gone)]  # fmt: skip
+        self.freeing, self.freed = tuple([*groups[0], *groups[1]]), (1 << len(groups[0])) - 1
+        self.runs_again = any(
+            wanted and not any(results >> r & 1 and to >> k & 1 for results, to, _ in self.freeing)
+            for r, reached in enumerate(self._reaches) for k, wanted in enumerate(reached)
+        )  # fmt: skip
         self._sort_out()
+
+    def _lost(self, gone: Iterable[Node], leads: dict[Node, int]) -> int:
+        """The edges, as bits, at which no gradient arrives that does not come by nodes that are ``gone``.
+
+        NotReplayable if an edge is reached by one result through such nodes, and by another one without.
+        """
+        past = []
+        for result in self.results:
+            own = self.recording.own_nodes(result)
+            past.append(functools.reduce(operator.or_, [leads[n] for n in gone if n in own], 0))
+        lost = functools.reduce(operator.or_, past, 0)
+        if any(lost & leads[node_of(r._edge)] & ~through for r, through in zip(self.results, past, strict=True)):
+            raise NotReplayable("part of the graph of a result has been freed, and gradients of another come by the rest")
+        return lost
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Whether the tensor is one of the results."""
+        return any(tensor is r for r in self.results)
 
     def _watch(self, saving: dict[Node, tuple[Any, ...]]) -> dict[Node, int]:
         """Find out what is watched for writes; returns which of it each node saved, as bits."""
@@ -232,10 +263,7 @@ def record_backward(recording: Recording) -> Backward | None:
     if recording.notes.reason is not None:
         return None
     new = {id(r): r for r in recording.results if isinstance(r, Tensor) and id(r) not in recording.notes.tensors}
-    linked = [r for r in new.values() if r._edge is not None]
-    if any(map(recording.is_partly_freed, linked)):
-        raise NotReplayable("part of the graph of a result has been freed, and gradients may be asked for by the rest")
-    results = [r for r in linked if not recording.is_freed(r)]
+    results = [r for r in new.values() if recording.has_graph(r)]
     if not results:
         return None
     leaves = [r for r in new.values() if r._edge is None]

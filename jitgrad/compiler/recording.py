@@ -185,22 +185,20 @@ class Recording:
         """The nodes of a result's graph that the run has made, leaves' nodes included."""
         return self.nodes_of(result) - self._arguments_nodes()
 
-    def is_freed(self, result: Tensor) -> bool:
-        """Whether something of a result's graph has been freed, so that backward can't run through it any more."""
-        return any(node.saved is None for node in self.own_nodes(result))
-
-    def is_partly_freed(self, result: Tensor) -> bool:
-        """Whether something has been freed, but gradients that differ from run to run can be asked for past that."""
+    def has_graph(self, result: Tensor) -> bool:
+        """Whether gradients that differ from run to run can be asked for by a result: its graph isn't all freed."""
+        if result._edge is None:
+            return False
         freed = {node for node in self.own_nodes(result) if node.saved is None}
         notes = self.notes
         given = [edge_of(n.tensor) for key, n in notes.tensors.items() if key in notes.arguments and n.requires_grad]
         arguments = {node_of(edge) for edge in given if edge is not None}
         left = nodes_behind([node_of(result._edge)], freed | self._arguments_nodes()) - freed
-        return bool(freed) and any(node in arguments or node.frees() for node in left)
+        return not freed or any(node in arguments or node.frees() for node in left)
 
     def is_behind(self, tensor: Tensor, result: Tensor) -> bool:
-        """Whether backward through a result whose graph has not been freed comes by another tensor."""
-        if tensor is result or not tensor._requires_grad or result._edge is None or self.is_freed(result):
+        """Whether backward through a result whose graph has not all been freed comes by another tensor."""
+        if tensor is result or not tensor._requires_grad or not self.has_graph(result):
             return False
         edge: Any = edge_of(tensor)
         return node_of(edge) in self.nodes_of(result) - {node_of(result._edge)}

@@ -356,7 +356,7 @@ class _Text:
             fresh = self.fresh_of(tensor)
             new_tensor(here, tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
             lines += self.families.lines(here, tensor, lambda base: self._new_tensor(base, made, lines))
-            if tensor._edge is not None and (self.backward is None or self.recording.is_freed(tensor)):
+            if tensor._edge is not None and not (self.backward is not None and self.backward.is_of(tensor)):
                 lines.append(f"{here}._edge = {self.name(tensor._edge)}")
         return made[id(tensor)]
 
@@ -379,6 +379,8 @@ class _Text:
             f"node.edges = ({''.join(e + ', ' for e in edges)})",
             f"node.n_outputs, node.special = {count}, {count > 1}", "node.sequence_number = next_sequence_number()",
         ]  # fmt: skip
+        if backward.freed or backward.runs_again:
+            lines.append(f"node.freed, node.runs_again = {backward.freed}, {backward.runs_again}")
         for k, result in enumerate(backward.results):
             lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
         return lines

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 import jitgrad as torch
+from jitgrad._dynamo import OptimizedModule
 from jitgrad.utils._pytree import tree_leaves
 
 
@@ -32,6 +33,7 @@ def check(make, calls=6, recordings=1):
             same(found, expected, k)
             same(other_state(), state(), k)
             assert (drawn == drawn_compiled).all()
+    compiled = compiled.forward if isinstance(compiled, OptimizedModule) else compiled
     if recordings is not None:
         assert len(compiled._variants) == recordings, compiled._failures
     return compiled

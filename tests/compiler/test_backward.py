@@ -1,5 +1,6 @@
 """Compiled functions whose results' gradients are asked for outside of them."""
 
+import contextlib
 import gc
 import warnings
 
@@ -37,7 +38,7 @@ def test_a_model_in_a_training_loop():
     np.testing.assert_allclose(eager[0], compiled[0], rtol=1e-5)
     for p, q in zip(eager[1], compiled[1], strict=True):
         np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-4, atol=1e-6)
-    assert len(compiled[2]._variants) == 1
+    assert len(compiled[2].forward._variants) == 1
 
 
 def gradients(function, k, wanted):
@@ -235,6 +236,20 @@ def test_what_a_run_does_not_come_by_is_not_freed():
             torch.autograd.grad(other.sum(), w)
 
 
+def test_what_comes_by_nothing_that_is_freed_may_run_again():
+    w = normal(3).requires_grad_()
+    compiled = torch.compile(lambda x, y: (x + torch.log(w), x.exp() + y), fullgraph=True)
+    for k in range(4):
+        x, y = normal(3, seed=k).requires_grad_(), normal(3, seed=k + 9).requires_grad_()
+        first, second = compiled(x, y)
+        (first.sum() + second.sum()).backward()
+        for result in (first, second):
+            with pytest.raises(RuntimeError, match="second time"):
+                result.sum().backward()
+        for result, wanted in ((first, x), (second, y)):
+            assert torch.equal(torch.autograd.grad(result.sum(), wanted)[0], torch.ones(3))
+
+
 def test_writes_to_what_only_other_gradients_need():
     """As uncompiled, a node refuses when it runs, whichever of what it has saved was written to, and no other does."""
 
@@ -365,3 +380,65 @@ def test_one_tensor_in_the_place_of_two_that_were_apart():
             x, y = normal(3, seed=k).requires_grad_(), normal(3, seed=9).requires_grad_()
             given = [(x, y), (x, x), (weight, y), (x, weight)][k % 4]
             torch.testing.assert_close(compiled(*given), function(*given))
+
+
+def _partly_freed():
+    """(function of x, w, v, whether compiled or not) that frees a part of the graph of what it returns."""
+    w, v = normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+
+    def function(x):
+        hidden = torch.tanh(x * w)
+        (of_w,) = torch.autograd.grad(hidden.sum(), w)
+        return (hidden.detach() * v + hidden).exp() * x, of_w, torch.sin(v)
+
+    return function, w, v
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_part_of_the_graph_of_a_result_is_freed(history):
+    """What can be asked for past that is found, what can't is refused, as uncompiled."""
+    function, w, v = _partly_freed()
+    compiled = torch.compile(function, fullgraph=True)
+    first = normal(3, seed=9).requires_grad_()
+
+    def outcome(call, k, wanted):
+        x = normal(3, seed=k) + first if history else normal(3, seed=k)
+        out, of_w, other = call(x)
+        left = [out.detach(), of_w]
+        for result in (out, other, out + other):
+            try:
+                found = torch.autograd.grad(result.sum(), wanted, retain_graph=True, allow_unused=True)
+                left += [0 if g is None else g for g in found]
+            except RuntimeError as error:
+                left.append(str(error))
+        with contextlib.suppress(RuntimeError):
+            v.grad = None
+            other.sum().backward()
+            left.append(v.grad)
+        return left
+
+    for k in range(4):
+        for wanted in ([v], [w], [v, w], [v, first], [first]):
+            if not history and any(each is first for each in wanted):
+                continue
+            for e, f in zip(*(outcome(call, k, wanted) for call in (function, compiled)), strict=True):
+                assert torch.allclose(e, f) if isinstance(e, torch.Tensor) else e == f
+    assert compiled._variants
+
+
+def test_of_two_results_one_has_the_freed_part():
+    """A gradient that one result reaches through freed nodes and another without: that is not compiled."""
+    w = normal(3).requires_grad_()
+
+    def function(x):
+        hidden = torch.tanh(x * w)
+        hidden.sum().backward()
+        return (hidden * w).exp(), torch.sin(w)
+
+    compiled = torch.compile(function)
+    with pytest.warns(torch.compiler.CompileWarning, match="part of the graph of a result has been freed"):
+        for k in range(4):
+            out, other = compiled(normal(3, seed=k))
+            torch.testing.assert_close(torch.autograd.grad(other.sum(), w)[0], w.detach().cos())
+            with pytest.raises(RuntimeError, match="second time"):
+                torch.autograd.grad(out.sum(), w)
