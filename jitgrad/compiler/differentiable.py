@@ -93,7 +93,7 @@ class CompiledFunctionBackward(Node):
         raise RuntimeError(_TWICE)
 
     def release(self) -> None:
-        """Free what was saved, once all nodes have run that do; where gradients come by none, backward may run again."""
+        """Free what was saved, once all nodes have run that do, unless there are gradients that come by none."""
         self.freed |= self.ran
         if not self.runs_again and self.freed == (1 << len(self.freeing)) - 1:
             self.saved, self.arrays = None, ()
@@ -140,9 +140,11 @@ class Backward:
         behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
         self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
         saves = self._watch(saving)
-        groups = [{(_bits(n in nodes for nodes in behind), leads[n], saves[n]) for n in those}
-                  for those in (gone, freeing - gone)]  # fmt: skip
-        self.freeing, self.freed = tuple([*groups[0], *groups[1]]), (1 << len(groups[0])) - 1
+        freed, left = (
+            {(_bits(n in nodes for nodes in behind), leads[n], saves[n]) for n in those}
+            for those in (gone, freeing - gone)
+        )
+        self.freeing, self.freed = (*freed, *left), (1 << len(freed)) - 1
         self.runs_again = any(
             wanted and not any(results >> r & 1 and to >> k & 1 for results, to, _ in self.freeing)
             for r, reached in enumerate(self._reaches) for k, wanted in enumerate(reached)
@@ -160,7 +162,7 @@ class Backward:
             past.append(functools.reduce(operator.or_, [leads[n] for n in gone if n in own], 0))
         lost = functools.reduce(operator.or_, past, 0)
         if any(lost & leads[node_of(r._edge)] & ~through for r, through in zip(self.results, past, strict=True)):
-            raise NotReplayable("part of the graph of a result has been freed, and gradients of another come by the rest")
+            raise NotReplayable("part of the graph of a result has been freed, which gradients of another don't need")
         return lost
 
     def is_of(self, tensor: Tensor) -> bool:
