@@ -12,12 +12,13 @@ from jitgrad.kernels.launch import prepared
 from jitgrad.kernels.loops import matmul
 from jitgrad.kernels.program import Builder, Place
 from jitgrad.kernels.program.addresses import address_of
-from jitgrad.kernels.tile_products import DEPTH, PANEL, ROWS, tiles_address
+from jitgrad.kernels.tile_products import BLOCK, DEPTH, PANEL, ROWS, tiles_address
 
 COLUMNS = PANEL // 4
 SIZES = [(1, 1, 1), (1, 64, 64), (64, 1, 64), (10, 32, 128), (32, 128, 10), (13, 7, 17), (5, 3, 15), (7, 9, 33),
          (2, 512, 16), (37, 20, 40), (9 * ROWS + 1, 5, 3 * COLUMNS), (3 * ROWS + 2, 2 * DEPTH + 3, 5 * COLUMNS + 7),
-         (17 * ROWS + 5, 4, 8 * COLUMNS), (3, 0, 5)]  # fmt: skip
+         (17 * ROWS + 5, 4, 8 * COLUMNS), (3, 0, 5), (16, 40, 100), (48, 2 * DEPTH + 3, BLOCK + 5), (37, 300, 900),
+         (40, 100, BLOCK + COLUMNS)]  # fmt: skip
 LAYOUTS = pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
 TOLERANCE = {"float32": {"rtol": 1e-4, "atol": 1e-3}, "float64": {"rtol": 1e-11, "atol": 1e-11}}
 
