@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREED",
+    "LEAF",
     "SEVERAL",
     "AccumulateGrad",
     "Edge",
@@ -53,7 +54,8 @@ FREED = (
     "graph a second time or if you need to access saved tensors after calling backward."
 )
 
-SEVERAL = "several outputs"  # ``special`` of a node that has these and nothing else of what the word stands for
+# ``special`` of a node that has several outputs, or is a leaf's, and has nothing else of what the word stands for.
+SEVERAL, LEAF = "several outputs", "a leaf"
 
 # Called with every new node, once it has its edges and saved tensors: hooks on saved tensors, anomaly mode. Recorders
 # test the list and call ``announce_node`` only if it is not empty: in the ordinary case nothing is called (8 ns).
@@ -90,7 +92,7 @@ class Node:
     # Whether its one gradient is the incoming one expanded, as a view or, where ``vjp`` launches a kernel, written out.
     expands = False
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one
-    # attribute, and all of those only if it is set; SEVERAL says that several outputs are all there is.
+    # attribute, and all of those only if it is set; SEVERAL and LEAF say that this is all there is.
     special: bool | str = False
     # Whether ``vjp`` launches kernels that were planned for the layouts of what was saved; see `relaid`.
     planned = False
@@ -226,7 +228,7 @@ class Node:
 
     def release(self) -> None:
         """Free the saved tensors; a second backward through the node then raises. Without any it may run again."""
-        if self.frees():
+        if self.saved or self.frees():
             self.saved = None
 
     def frees(self) -> bool:
@@ -292,7 +294,7 @@ class AccumulateGrad(Node):
     """
 
     sequence_number = (1 << 64) - 1  # a leaf's node is run as soon as its gradient is complete
-    special = True
+    special = LEAF
     _kept: Tensor | None = None  # the leaf, if it has hooks
 
     def __init__(self, variable: Tensor):

@@ -25,6 +25,7 @@ from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.device_array import missing_kernel
+from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
 from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits
 from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
@@ -46,10 +47,10 @@ class LaunchPlan:
     def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
                  tail: tuple[Any, ...], uploads: tuple[int, ...] = (),
                  expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (),
-                 gapless: tuple[int, ...] = ()):  # fmt: skip
+                 gapless: tuple[int, ...] = (), direct: bool = False):  # fmt: skip
         self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded, halves, gapless)(self)
-        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded, halves, gapless)(self)
+        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded, halves, gapless, direct)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded, halves, gapless, direct)(self)
 
 
 # How a launch passes an array to the kernel, by form. Flat loops want one dimension; ravel("K") is a view of dense
@@ -72,7 +73,7 @@ def make(plan):
         try:  # costs nothing while nothing is raised
             # launch, written out: with nobody observing it is the bare call.
             if observers: launch(kernel, {arguments})
-            else: call({arguments})
+            {call}
         except Unresolved:
             {retry}
 {wrap}
@@ -80,6 +81,12 @@ def make(plan):
     return launcher
 """
 
+
+# What runs the kernel: the dispatcher or, of a short kernel, a call that knows the arguments' types.
+_CALL = {
+    False: "else: call({arguments})",
+    True: "elif code := direct({given}): direct = calls.other(code, direct, ({given}, ), ({arguments}, ))",
+}
 
 # On lazy arrays a launcher calls itself again with resolved ones; see kernels/lazy_array.py.
 _RETRY = {
@@ -91,13 +98,14 @@ _RETRY = {
 @functools.cache
 def _launcher(
     inputs: int, numbers: int, outputs: int, form: str, target: bool, uploads: tuple[int, ...] = (),
-    expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (), gapless: tuple[int, ...] = (),
+    expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (), gapless: tuple[int, ...] = (), direct: bool = False,
 ) -> Callable[[LaunchPlan], Callable[..., Any]]:  # fmt: skip
     """``make(plan)``, which returns ``compute`` or, for a ``target``, ``write``, for these counts of arguments.
 
     uploads: the inputs that have to be copied to the device of the others first. expanded: those that are one number,
     of which the kernel gets the first element. halves: the arrays, inputs and then results, of float16 and bfloat16, of
-    which it gets the bits. gapless: those, in the order of ``halves``, that strided loops get as vectors.
+    which it gets the bits. gapless: those, in the order of ``halves``, that strided loops get as vectors. direct:
+    whether the kernel is called directly; see kernels/direct_call.py.
 
     Generated as text, as namedtuple generates methods: these are the library's hottest functions, and loops over one or
     two arguments would double their cost. For the same reason ``launch`` is written out in them: it tests ``observers``
@@ -113,17 +121,22 @@ def _launcher(
     tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]
     if tail:
         constants.append(f"    {', '.join(tail)}, = tail")
+    if direct:
+        constants.append("    calls, direct = DirectCalls(call), refuse")
     values = [f"uploaded({t}._data)" if k in uploads else f"{t}._data" for k, t in enumerate(tensors)]
     forms = [_ARRAY["strided" if k in expanded else form] for k in range(inputs)] + [_ARRAY[form]] * outputs
     forms = [_ARRAY["flat"] if k in gapless else f for k, f in enumerate(forms)]
     values += [f"data{k}" for k in count]
     values = [f"{v}.view(uint16)" if k in halves else v for k, v in enumerate(values)]
     arrays = [f.format(a) for f, a in zip(forms, values, strict=True)]
+    given = ", ".join([*[f"{t}._data" for t in tensors], *[f"data{k}" for k in count], *scalars])
+    arguments = ", ".join([*arrays, *scalars, *tail])
     text = _LAUNCHER.format(
         constants="\n".join(constants),
         parameters=", ".join([*tensors, *scalars, *(["data0"] if target else [])]),
-        allocate="\n".join([] if target else [_FRESH.format(k=k) for k in count]),
-        arguments=", ".join([*arrays, *scalars, *tail]),
+        allocate="\n".join(["        nonlocal direct"] * direct + ([] if target else [_FRESH.format(k=k) for k in count])),
+        arguments=arguments,
+        call=_CALL[direct].format(given=given, arguments=arguments),
         wrap="\n".join([] if target else [_WRAP.format(k=k) for k in count]),
         results="None" if target else ", ".join(f"out{k}" for k in count),
         retry=_RETRY[target].format(tensors=", ".join([*tensors, ""]), numbers="".join(f", {s}" for s in scalars)),
@@ -132,7 +145,7 @@ def _launcher(
         "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator, "uint16": np.dtype("u2"),
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
         "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
-        "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
+        "DirectCalls": DirectCalls, "refuse": refuse, "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
@@ -266,7 +279,9 @@ def plan_elementwise(
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
     strided = form in ("strided", "tiled strided")
     gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
-    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless)
+    direct = hasattr(kernel.call, "overloads") and sum(x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)) <= DIRECT_BYTES
+    direct = direct and (not counts[1] or dtype.kind == "f")
+    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless, direct)
 
 
 _COMPUTE = dict.fromkeys(HALVES, np.dtype("float32"))  # what kernels compute in for dtypes of 16 bits

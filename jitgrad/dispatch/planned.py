@@ -30,6 +30,7 @@ from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.kernels.device_array import NoValues
+from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
@@ -188,18 +189,21 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if device != "cpu":
         made = made._replace(layouts=[_on(device, x) for x in made.layouts])
-    pattern, calls, ends = [], [], []
+    pattern, calls, ends, direct = [], [], [], []
     for kernel, *given in made.launches:
         pattern.append(tuple([_expression(a, arguments, made.layouts, constants) for a in given]))
         call, last = _call(kernel, given, arguments, made.layouts)
-        calls.append(call)
+        direct.append(_given(given) if _is_short(kernel, call, given, arguments, made.layouts) else ())
+        calls.append(DirectCalls(call, [k for k, _ in direct[-1]]) if direct[-1] else call)
         ends.append(tuple([f"c{len(constants) + k}" for k in range(len(last))]))
         constants += last
     used = len(constants)
     plain = tuple([x.plain for x in made.layouts])
     for x, row_major in zip(made.layouts, plain, strict=True):
         constants += [x, x.shape, x.numpy_dtype] if row_major else [x, allocator(x)]
-    maker = _maker(tuple(arguments), tuple(pattern), tuple(ends), used, plain, made.returned, made.results is None)
+    maker = _maker(
+        tuple(arguments), tuple(pattern), tuple(ends), tuple(direct), used, plain, made.returned, made.results is None
+    )
     kernels = [kernel for kernel, *_ in made.launches]
     return maker(constants, kernels, calls, made.results)
 
@@ -249,6 +253,32 @@ def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layou
     return kernel.ready(layout.numpy_dtype, shapes)
 
 
+def _is_short(
+    kernel: Kernel, call: Any, given: Sequence[Any], arguments: dict[str, Any], layouts: Sequence[Layout]
+) -> bool:  # fmt: skip
+    """Whether a launch runs a compiled function that is worth a direct call; see kernels/direct_call.py."""
+    viewed = any(isinstance(a, Read) and callable(a.view) for a in given)  # by a function, which may make a copy
+    if viewed or not isinstance(kernel, Loop) or not hasattr(call, "overloads"):
+        return False
+    read = [arguments[a.name] for a in given if isinstance(a, Read)]
+    written = [layouts[a.number] for a in given if isinstance(a, Written)]
+    constants = [a.nbytes for a in given if isinstance(a, np.ndarray)]
+    return sum([x.numel * x.numpy_dtype.itemsize for x in (*read, *written)], sum(constants)) <= DIRECT_BYTES
+
+
+def _given(given: Sequence[Any]) -> tuple[tuple[int, str], ...]:
+    """What a direct call gets: the number of the kernel's argument, and the expression. It knows the constants."""
+    found = []
+    for k, a in enumerate(given):
+        if isinstance(a, Read):
+            found.append((k, f"{a.name}._data"))
+        elif isinstance(a, Written):
+            found.append((k, f"data{a.number}"))
+        elif isinstance(a, Number):
+            found.append((k, a.name))
+    return tuple(found)
+
+
 def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) -> Any:
     """The shape of one of a kernel's arguments, None for a number; () where it is not known: no kernel takes such.
 
@@ -264,13 +294,13 @@ def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) 
 
 @functools.cache
 def _maker(
-    parameters: tuple[str, ...], pattern: tuple[tuple[str, ...], ...], ends: tuple[tuple[str, ...], ...], used: int,
-    plain: tuple[bool, ...], count: int, bare: bool,
+    parameters: tuple[str, ...], pattern: tuple[tuple[str, ...], ...], ends: tuple[tuple[str, ...], ...],
+    direct: tuple[tuple[tuple[int, str], ...], ...], used: int, plain: tuple[bool, ...], count: int, bare: bool,
 ) -> Callable[..., Any]:  # fmt: skip
     """``make(constants, kernels, calls, results)``, which returns ``compute``; see _COMPUTE.
 
-    pattern: the texts of the kernels' arguments. ends: of what their compiled functions get after these. used: so many
-    constants they need. plain: for each new array, whether ``np.empty`` makes it. count, bare: so many of them are
+    pattern: the texts of the kernels' arguments. ends: of what their compiled functions get after these. direct: what
+    `_given` returns, () where the call is not direct. used: so many constants they need. plain: for each new array, whether ``np.empty`` makes it. count, bare: so many of them are
     results, which are returned as they are.
     """
     names = [f"c{k}" for k in range(used)]
@@ -278,20 +308,25 @@ def _maker(
         names += [f"layout{k}", f"shape{k}", f"dtype{k}"] if row_major else [f"layout{k}", f"fresh{k}"]
     unpack = [f"{', '.join(names)}, = constants" if names else ""]
     unpack += [f"kernel{k}, call{k} = kernels[{k}], calls[{k}]" for k in range(len(pattern))]
+    unpack += [f"calls{k}, call{k} = call{k}, refuse" for k, d in enumerate(direct) if d]
+    changed = [f"call{k}" for k, d in enumerate(direct) if d]
     outs = [f"out{k}" for k in range(count)]
     together = ", ".join(outs) + (", " if bare and count > 1 else "")
     text = _COMPUTE.format(
         unpack="\n    ".join(unpack),
         parameters=", ".join([*parameters, ""]),
         allocate="\n".join(
-            f"        data{k} = {f'empty(shape{k}, dtype{k})' if row_major else f'fresh{k}()'}"
-            for k, row_major in enumerate(plain)
+            [f"        nonlocal {', '.join(changed)}"] * bool(changed)
+            + [
+                f"        data{k} = {f'empty(shape{k}, dtype{k})' if row_major else f'fresh{k}()'}"
+                for k, row_major in enumerate(plain)
+            ]
         ),
         observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
         or " pass",
         plain="".join(
-            f"\n                call{k}({', '.join([*p, *e])})"
-            for k, (p, e) in enumerate(zip(pattern, ends, strict=True))
+            "\n                " + _run(k, ", ".join([*p, *e]), ", ".join([text for _, text in d]))
+            for k, (p, e, d) in enumerate(zip(pattern, ends, direct, strict=True))
         )
         or " pass",
         wrap="\n".join(_WRAP.format(k=k) for k in range(count)),
@@ -299,11 +334,19 @@ def _maker(
     )
     scope: dict[str, Any] = {
         "launch": launch, "observers": observers, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
-        "Unresolved": Unresolved, "NoValues": NoValues, "all_resolved": _all_resolved,
+        "Unresolved": Unresolved, "NoValues": NoValues, "all_resolved": _all_resolved, "refuse": refuse,
         "tensor_observers": tensor_observers, "announce_tensor": announce_tensor, "__name__": __name__,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]
+
+
+def _run(number: int, arguments: str, given: str) -> str:
+    """The statement that runs launch ``number``, by a direct call if there is something ``given`` to one."""
+    call = f"call{number}"
+    if not given:
+        return f"{call}({arguments})"
+    return f"if code := {call}({given}): {call} = calls{number}.other(code, {call}, ({given}, ), ({arguments}, ))"
 
 
 def _all_resolved(args: tuple[Any, ...]) -> list[Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import SEVERAL, AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
+from jitgrad.core.node import LEAF, SEVERAL, AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
 from jitgrad.core.saved_versions import exchanged
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import (
@@ -127,7 +127,7 @@ class Task:
         Sums of gradients follow the rules of ``deliver``, written out here to save three calls a node.
         """
         waiting, rules, keep, deliver, borrowed = self.waiting, self.rules, self.keep, self.deliver, self.borrowed
-        captures = self.wanted_nodes
+        captures, leaves = self.wanted_nodes, self.leaves
         add = add_unlike if exchanged else add_gradients
         active = self.active
         for node in nodes:
@@ -160,9 +160,11 @@ class Task:
                     continue
                 if result is None:
                     self.settle(target)
-                elif target.special:
+                    continue
+                if (special := target.special) and special is not LEAF:
                     deliver(edge, result, owned and result is not grad and result._base is None)
-                elif (there := waiting.get(target)) is None:
+                    continue
+                if (there := waiting.get(target)) is None:
                     waiting[target] = result
                     if result is grad or not owned:
                         borrowed.add(target)
@@ -171,13 +173,17 @@ class Task:
                     fits = there._layout is layout and layout.contiguous and not rules
                     if fits and target not in borrowed and there._base is None:
                         add_into(there, result)
-                        continue
-                    borrowed.discard(target)
-                    if fits and owned and result is not grad and result._base is None:
-                        add_into(result, there)
-                        waiting[target] = result
                     else:
-                        waiting[target] = add(there, result)
+                        borrowed.discard(target)
+                        if fits and owned and result is not grad and result._base is None:
+                            add_into(result, there)
+                            waiting[target] = result
+                        else:
+                            waiting[target] = add(there, result)
+                if special:
+                    left = leaves[target] = leaves[target] - 1
+                    if not left:
+                        self.finish_waiting(target)
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """The op nodes behind the roots; counts in ``leaves`` how many gradients each leaf waits for."""
@@ -324,7 +330,7 @@ class Task:
         if type(edge) is AccumulateGrad:
             left = self.leaves[edge] = self.leaves[edge] - 1
             if not left:
-                self.finish_leaf(edge, self.waiting.pop(edge), edge not in self.borrowed)
+                self.finish_waiting(edge)
 
     def sum(self, edge: Edge, there: Tensor, grad: Tensor, owned: bool) -> Tensor:
         """The sum of the gradient waiting at an edge, which can't be written to, and another; it is owned."""
@@ -341,6 +347,11 @@ class Task:
         self.leaves[node] -= 1
         if self.leaves[node] == 0:
             self.finish_leaf(node, self.waiting.pop(node, None), owned=node not in self.borrowed)
+
+    def finish_waiting(self, node: AccumulateGrad) -> None:
+        """The last gradient for a leaf has been added to those that wait."""
+        grad = self.waiting.pop(node)
+        self.finish_leaf(node, grad, node not in self.borrowed and grad._base is None)
 
     def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, owned: bool) -> None:
         """The last gradient for a leaf has arrived; ``grad`` is their sum, None if all edges brought none."""

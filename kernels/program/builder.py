@@ -25,8 +25,8 @@ from jitgrad.kernels.program.addresses import address_of, is_array, is_on_device
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.device_arrays import DeviceArrays, DeviceStretch
 from jitgrad.kernels.program.executor import code
-from jitgrad.kernels.program.kernel_form import kernel_form
-from jitgrad.kernels.program.number_words import bits, words_of_number
+from jitgrad.kernels.kernel_form import kernel_form
+from jitgrad.kernels.number_words import bits, words_of_number
 from jitgrad.kernels.program.program import Program
 from jitgrad.kernels.program.row_blocks import RowBlocks
 from jitgrad.kernels.split_call import SplitCall

@@ -1,7 +1,8 @@
 """Compiled words as a built-in function of Python's, which a call reaches in 40 ns; by ctypes it takes 300 to 500.
 
-The function is ``PyObject *(PyObject *self, PyObject *argument)``, as C extensions define theirs: it runs with the GIL
-held, borrows both references and returns a new one.
+The function is one of the two kinds that C extensions define: ``PyObject *(PyObject *self, PyObject *argument)``, or
+with ``several`` arguments ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``. It runs with the
+GIL held, borrows all references and returns a new one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 __all__ = ["builtin_function", "item_place", "new_int"]
 
-_METH_O = 0x0008
+_METH_O, _METH_FASTCALL = 0x0008, 0x0080
 
 
 class _Definition(ctypes.Structure):
@@ -24,16 +25,17 @@ class _Definition(ctypes.Structure):
     ]  # fmt: skip
 
 
-_kept: list[Any] = []  # Python does not copy definitions
+@functools.cache  # and kept, since Python does not copy definitions
+def _definition(name: str, address: int, flags: int) -> _Definition:
+    return _Definition(name.encode(), address, flags, None)
 
 
-def builtin_function(name: str, address: int, owner: Any) -> Callable[[Any], Any]:
-    """The C function at ``address`` as a function of one argument; ``owner`` is its ``self``, which it keeps alive."""
-    definition = _Definition(name.encode(), address, _METH_O, None)
-    _kept.append(definition)
+def builtin_function(name: str, address: int, owner: Any, several: bool = False) -> Callable[..., Any]:
+    """The C function at ``address`` as one of Python's; ``owner`` is its ``self``, which it keeps alive."""
+    definition = _definition(name, address, _METH_FASTCALL if several else _METH_O)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: Callable[[Any], Any] = make(ctypes.addressof(definition), owner, None)
+    made: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)
     return made
 
 

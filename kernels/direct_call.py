@@ -1,0 +1,129 @@
+"""Calls of a compiled kernel whose arguments are alike every time: the same words, but for addresses and numbers.
+
+Numba's dispatcher asks each argument for its type and reads all of an array's fields: 75 ns an array, for a kernel that
+takes 5. A plan knows both, so after some calls it has a function of Python's made that only stores where the arrays'
+memory begins, 10 ns an array, and calls the kernel's entry. It also takes an array in the place of a view of it that
+begins at the same address, so the view need not be made at all.
+
+The function holds the GIL, which is the reason that its words need no lock, so it is for short kernels.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numba.core import types
+
+from jitgrad.kernels.builtin_function import builtin_function, new_int
+from jitgrad.kernels.kernel_form import kernel_form
+from jitgrad.kernels.machine_words import compiled_words
+from jitgrad.kernels.native_entry import raise_error
+from jitgrad.kernels.number_words import words_of_number
+from jitgrad.kernels.pool_code import DATA, TYPE
+
+__all__ = ["DIRECT_BYTES", "DirectCalls", "refuse"]
+
+# Bytes of all arrays of a call, beyond which Numba's dispatcher makes less than a tenth of its time, and the GIL had
+# better be released.
+DIRECT_BYTES = 1 << 18
+REFUSED = 1  # what the function returns where an argument is of another type; 0: done; else the kernel's error
+_CALLS = 3  # so many calls by the dispatcher come first: words take as long to make as some tens of calls
+# Where Python runs without its lock, two threads could use the words at once.
+_LOCKED = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def launch(owner, arguments, count):
+    """Store the arguments' words where the kernel reads them, and call it; see `_words`."""
+    words = read(owner + DATA)
+    if count != read(words + 8):
+        return ask(read(words), REFUSED)
+    at = words + 32
+    for k in range(count):
+        given = read(arguments + 8 * k)
+        if read(given + TYPE) != read(at):
+            return ask(read(words), REFUSED)
+        write(read(at + 8), read(given + DATA))
+        at += 16
+    call(read(words + 16), read(words + 24))
+    return ask(read(words), read(read(words + 24) + 8))
+
+
+@functools.cache
+def _launch() -> int:
+    return compiled_words("direct", [launch])["launch"]
+
+
+def refuse(*arguments: Any) -> int:
+    """What stands for the function until it is made, and where none can be."""
+    return REFUSED
+
+
+class DirectCalls:
+    """What a plan's launches of a compiled function ``run`` do where its direct call refuses.
+
+    ``direct(*given)`` is that call: ``given`` are floats, and arrays that begin where those that ``run`` takes do. They
+    stand for its arguments at ``places``, by default the first; all others are the same every time. Where it returns
+    anything but 0, ``other`` has to be called.
+    """
+
+    __slots__ = ("calls", "places", "run")
+
+    def __init__(self, run: Any, places: Sequence[int] | None = None):
+        self.run, self.places, self.calls = run, places, 0
+
+    def other(self, code: int, direct: Any, given: Sequence[Any], args: Sequence[Any]) -> Any:
+        """Raise the kernel's error, or run it on ``args``; returns what is to be called directly from now on."""
+        if code != REFUSED:
+            raise_error(code)
+        self.run(*args)
+        self.calls += 1
+        places = range(len(given)) if self.places is None else self.places
+        return _direct_call(self.run, places, given, args) if self.calls == _CALLS else direct
+
+
+def _direct_call(run: Any, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]) -> Callable[..., int]:
+    """The direct call; `refuse` where an argument is of another kind, or does not begin where the given array does."""
+    if _LOCKED and all([_alike(g, args[k]) for g, k in zip(given, places, strict=True)]):
+        with suppress(NotImplementedError):
+            return builtin_function("launch", _launch(), _words(run, places, given, args), several=True)
+    return refuse
+
+
+def _alike(given: Any, argument: Any) -> bool:
+    if type(given) is np.ndarray is type(argument):
+        return given.ctypes.data == argument.ctypes.data and given.size > 0
+    return type(given) is float and given is argument
+
+
+def _words(
+    run: Any, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]
+) -> np.ndarray[Any, Any]:  # fmt: skip
+    """What `launch` reads.
+
+    PyLong_FromSsize_t, the number of arguments, the entry, where its words begin; for each argument its type and where
+    its word is; then the entry's words. An argument's word lies in both types of objects where their own fields begin.
+    """
+    form = kernel_form(run, args)
+    words, where = [form.kernel, 0], []
+    for a, kind in zip(args, form.types, strict=True):
+        if isinstance(kind, types.Array):
+            where.append(len(words) + 4)
+            # Two owners, of which a kernel needs none; size, itemsize, address, shape, strides.
+            words += [0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides]
+        else:
+            where.append(len(words))
+            words += words_of_number(a, kind)
+    head = 4 + 2 * len(given)
+    found = np.zeros(head + len(words), np.int64)
+    at = found.ctypes.data
+    found[:4] = new_int(), len(given), form.entry, at + 8 * head
+    for k, (g, place) in enumerate(zip(given, places, strict=True)):
+        found[4 + 2 * k : 6 + 2 * k] = id(type(g)), at + 8 * (head + where[place])
+    found[head:] = words
+    return found
