@@ -82,8 +82,8 @@ class Layout:
     """dtype, shape, strides (in elements) and device of an array. Made by ``intern`` only: compare with ``is``."""
 
     __slots__ = (
-        "array_shape", "contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape", "size",
-        "special", "strides",
+        "array_shape", "contiguous", "dense", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape",
+        "size", "special", "strides",
     )  # fmt: skip
 
     def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
@@ -98,6 +98,7 @@ class Layout:
         self.contiguous = self.numel == 0 or all(
             s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
         )
+        self.dense = (self.contiguous and self.numel > 0) or _fills_memory(shape, strides)
         self.array_shape = array_shape(shape, numpy_dtype.itemsize)  # the shape itself but of the widest empty tensors
         # Whether ``np.empty(shape)`` makes its arrays: larger ones are the pool's (block_pool.py).
         small = self.numel * numpy_dtype.itemsize < MIN_BYTES and self.array_shape is shape
@@ -233,8 +234,12 @@ def as_float32(layout: Layout) -> Layout:
 
 def is_dense(layout: Layout) -> bool:
     """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
+    return layout.dense
+
+
+def _fills_memory(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     expected = 1  # the stride of the next dim outwards, if there is no gap
-    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
+    for stride, n in sorted(zip(strides, shape, strict=True)):
         if n != 1 and stride != expected:
             return False
         expected *= n

@@ -71,6 +71,8 @@ class SparseLayout(Layout):
         """None: SparseOperand."""
         raise SparseOperand(backend=self.backend)
 
+    dense = strides  # type: ignore[assignment]
+
 
 _layouts: dict[Any, SparseLayout] = cache()
 
