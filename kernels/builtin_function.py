@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["builtin_function", "item_place", "new_int"]
+__all__ = ["builtin_function", "function_address", "item_place", "new_int"]
 
 _METH_O, _METH_FASTCALL = 0x0008, 0x0080
 
@@ -40,9 +40,14 @@ def builtin_function(name: str, address: int, owner: Any, several: bool = False)
 
 
 @functools.cache
+def function_address(name: str) -> int:
+    """The address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
 def new_int() -> int:
     """The address of Python's function that makes an int of a word."""
-    return ctypes.cast(ctypes.pythonapi.PyLong_FromSsize_t, ctypes.c_void_p).value or 0
+    return function_address("PyLong_FromSsize_t")
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from jitgrad.kernels.builtin_function import builtin_function, new_int
+from jitgrad.kernels.builtin_function import builtin_function, function_address, new_int
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.machine_words import compiled_words
 from jitgrad.kernels.native_entry import raise_error
@@ -32,6 +32,7 @@ __all__ = ["DIRECT_BYTES", "DirectCalls", "refuse"]
 # Bytes of all arrays of a call, beyond which Numba's dispatcher makes less than a tenth of its time, and the GIL had
 # better be released.
 DIRECT_BYTES = 1 << 18
+HEAD = 40  # bytes of `_words` ahead of those for arguments
 REFUSED = 1  # what the function returns where an argument is of another type; 0: done; else the kernel's error
 _CALLS = 3  # so many calls by the dispatcher come first: words take as long to make as some tens of calls
 # Where Python runs without its lock, two threads could use the words at once.
@@ -43,13 +44,19 @@ def launch(owner, arguments, count):
     words = read(owner + DATA)
     if count != read(words + 8):
         return ask(read(words), REFUSED)
-    at = words + 32
+    at = words + HEAD
     for k in range(count):
         given = read(arguments + 8 * k)
         if read(given + TYPE) != read(at):
             return ask(read(words), REFUSED)
-        write(read(at + 8), read(given + DATA))
-        at += 16
+        word = read(given + DATA)
+        if read(at + 16):
+            word = ask(read(at + 16), given)
+            if word == -1:  # or an int of more than 64 bits, with an error that the dispatcher will raise itself
+                call(read(words + 32), 0)
+                return ask(read(words), REFUSED)
+        write(read(at + 8), word)
+        at += 24
     call(read(words + 16), read(words + 24))
     return ask(read(words), read(read(words + 24) + 8))
 
@@ -67,7 +74,7 @@ def refuse(*arguments: Any) -> int:
 class DirectCalls:
     """What a plan's launches of a compiled function ``run`` do where its direct call refuses.
 
-    ``direct(*given)`` is that call: ``given`` are floats, and arrays that begin where those that ``run`` takes do. They
+    ``direct(*given)`` is that call: ``given`` are numbers, and arrays that begin where those that ``run`` takes do. They
     stand for its arguments at ``places``, by default the first; all others are the same every time. Where it returns
     anything but 0, ``other`` has to be called.
     """
@@ -98,7 +105,7 @@ def _direct_call(run: Any, places: Sequence[int], given: Sequence[Any], args: Se
 def _alike(given: Any, argument: Any) -> bool:
     if type(given) is np.ndarray is type(argument):
         return given.ctypes.data == argument.ctypes.data and given.size > 0
-    return type(given) is float and given is argument
+    return type(given) in (float, int, bool) and given is argument
 
 
 def _words(
@@ -106,8 +113,9 @@ def _words(
 ) -> np.ndarray[Any, Any]:  # fmt: skip
     """What `launch` reads.
 
-    PyLong_FromSsize_t, the number of arguments, the entry, where its words begin; for each argument its type and where
-    its word is; then the entry's words. An argument's word lies in both types of objects where their own fields begin.
+    PyLong_FromSsize_t, the number of arguments, the entry, where its words begin, PyErr_Clear; for each argument its
+    type, where its word is, and what makes one of an int or bool; then the entry's words. The word of an array or a
+    float lies where the type's own fields begin.
     """
     form = kernel_form(run, args)
     words, where = [form.kernel, 0], []
@@ -119,11 +127,12 @@ def _words(
         else:
             where.append(len(words))
             words += words_of_number(a, kind)
-    head = 4 + 2 * len(given)
+    head = HEAD // 8 + 3 * len(given)
     found = np.zeros(head + len(words), np.int64)
     at = found.ctypes.data
-    found[:4] = new_int(), len(given), form.entry, at + 8 * head
+    found[: HEAD // 8] = new_int(), len(given), form.entry, at + 8 * head, function_address("PyErr_Clear")
     for k, (g, place) in enumerate(zip(given, places, strict=True)):
-        found[4 + 2 * k : 6 + 2 * k] = id(type(g)), at + 8 * (head + where[place])
+        convert = function_address("PyLong_AsSsize_t") if isinstance(g, int) else 0
+        found[HEAD // 8 + 3 * k : HEAD // 8 + 3 * k + 3] = id(type(g)), at + 8 * (head + where[place]), convert
     found[head:] = words
     return found

@@ -24,6 +24,7 @@ from jitgrad.kernels.codegen.emit_cpu import INLINE, INLINE_REASSOC, words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
+from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
@@ -273,29 +274,39 @@ class Loop(Kernel):
 
 
 _PREPARED = """\
-def make(kernel, call, first, end):
+def make(kernel, call, first, end, calls):
+    direct = refuse
     def run({arguments}):
+        nonlocal direct
         try:
             if observers: launch(kernel, {arguments})
-            else: call({arguments}{pieces})
+            {call}
         except Unresolved:
             launch(kernel, {arguments})
     return run
 """
+_CALL = {
+    False: "else: call({arguments}{pieces})",
+    True: "elif code := direct({arguments}): "
+    "direct = calls.other(code, direct, ({arguments}, ), ({arguments}{pieces}, ))",
+}
 
 
 @functools.cache
-def _preparer(count: int, in_pieces: bool) -> Callable[..., Callable[..., None]]:
-    scope: dict[str, Any] = {"observers": observers, "launch": launch, "Unresolved": Unresolved}
+def _preparer(count: int, in_pieces: bool, direct: bool) -> Callable[..., Callable[..., None]]:
+    scope: dict[str, Any] = {"observers": observers, "launch": launch, "Unresolved": Unresolved, "refuse": refuse}
     arguments = ", ".join([f"a{k}" for k in range(count)])
-    exec(_PREPARED.format(arguments=arguments, pieces=", first, end" if in_pieces else ""), scope)
+    call = _CALL[direct].format(arguments=arguments, pieces=", first, end" if in_pieces else "")
+    exec(_PREPARED.format(arguments=arguments, call=call), scope)
     return scope["make"]
 
 
 def prepared(kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None) -> Callable[..., None]:
     """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call."""
     call, last = kernel.ready(dtype, shapes)
-    return _preparer(len(shapes), bool(last))(kernel, call, *(last or (0, 0)))
+    known = [math.prod(s) for s in shapes if s is not None]  # 8 bytes each at most, but for complex numbers
+    direct = hasattr(call, "overloads") and 8 * sum(known) <= DIRECT_BYTES
+    return _preparer(len(shapes), bool(last), direct)(kernel, call, *(last or (0, 0)), DirectCalls(call))
 
 
 def text_file(function: Any) -> str:

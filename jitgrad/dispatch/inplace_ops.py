@@ -114,12 +114,14 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
         others = [a for a in args if isinstance(a, Tensor)]
         if halves and among(others):
             return apply_form(f"{op.name}_", args)
-        recorded = False
+        recorded = shared = False
         if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
-            recorded = any(a._requires_grad for a in others)
+            for a in others:
+                recorded = recorded or a._requires_grad
         check_inplace_target(x, recorded, op.allows_internal_overlap)
-        # An operand in the target's memory is read from a copy. ``others`` has the target in it.
-        if len(others) > 1 and any(overlaps(x, a) for a in others):
+        for a in others:  # the target is one of them
+            shared = shared or (a is not x and overlaps(x, a))
+        if shared:  # an operand in the target's memory is read from a copy
             op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
             op.write(*args)

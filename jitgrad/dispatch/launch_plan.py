@@ -280,7 +280,7 @@ def plan_elementwise(
     strided = form in ("strided", "tiled strided")
     gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
     direct = hasattr(kernel.call, "overloads") and sum(x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)) <= DIRECT_BYTES
-    direct = direct and (not counts[1] or dtype.kind == "f")
+    direct = direct and (not counts[1] or dtype.kind != "c")
     return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless, direct)
 
 

@@ -111,6 +111,18 @@ def any_columns(x, out, every):
             out[o, j] = found[j] != every
 
 
+@loop
+def all_equal(x, y, out):
+    """Whether two vectors have equal elements."""
+    begin, same = 0, True
+    while begin < x.size and same:  # steps of 256, as above
+        left, right = x[begin : begin + 256], y[begin : begin + 256]
+        for i in range(left.size):
+            same &= left[i] == right[i]
+        begin += 256
+    out[0] = same
+
+
 @loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def xor_rows(x, out):
     """The exclusive or of all bits of a row's elements, which are whole numbers."""

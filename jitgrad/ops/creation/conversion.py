@@ -63,6 +63,9 @@ def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
     if self._layout.numel != 1:
         raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+    data = self._data
+    if type(data) is np.ndarray and not read_observers:
+        return data.item()
     if self.is_meta:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     return on_host(self).item()

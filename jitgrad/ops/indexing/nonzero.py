@@ -32,13 +32,17 @@ SHORT = 1 << 12
 
 def true_places(x: Tensor) -> Tensor:
     """The places, counted row by row, of the elements that are not zero: int64, without history."""
+    places = _places_of(x)
+    return wrap(places, intern(places.dtype, places.shape, None, "cpu"))
+
+
+def _places_of(x: Tensor) -> Any:
     if read_observers:  # how many there are decides the shape of the result
         announce_read("nonzero(), or a mask as an index,")
     if x._level is not None:
         x = x.detach()
         check_one_shape("nonzero", x)
-    places = _places(x)
-    return wrap(places, intern(places.dtype, places.shape, None, "cpu"))
+    return _places(x)
 
 
 @planned("x")
@@ -67,12 +71,15 @@ def _places_of_many(x: Tensor) -> Any:
 
 def indices_of(x: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
-    places = true_places(x)
-    ndim, m = x._layout.ndim, places._layout.numel
+    places = _places_of(x)
+    ndim, m = x._layout.ndim, places.size
     if not ndim:
         return _empty_int64(m, 0)
-    columns = np.empty((ndim, m), np.int64)
-    launch(kernels.unravel, places._data, columns, _shape_of(x))
+    if ndim == 1:  # a place is an index
+        columns = places.reshape(1, m)
+    else:
+        columns = np.empty((ndim, m), np.int64)
+        launch(kernels.unravel, places, columns, _shape_of(x))
     return wrap(columns.T, intern(columns.dtype, (m, ndim), (1, m), "cpu"))
 
 

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument
+from jitgrad.kernels.launch import prepared
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.ops.creation.conversion import item
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.reduction_plan import ReductionPlan, plan_reduction, unrecorded
+from jitgrad.ops.reduction.sums import Sum
 
 __all__: list[str] = []
 
@@ -60,7 +66,8 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
-    return (unrecorded(input) != 0).sum((dim, *more) if more else dim)
+    nonzero = table.ne(unrecorded(input), 0)
+    return Sum.apply(nonzero, None) if dim is None and not more else nonzero.sum((dim, *more))
 
 
 @public
@@ -112,5 +119,24 @@ def equal(input: Tensor, other: Tensor) -> bool:
         raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
     if input._layout.shape != other._layout.shape:
         return False
-    same: Any = unrecorded(input) == unrecorded(other)
-    return bool(Truth.apply(same, None, False, True).item())
+    if read_observers:
+        announce_read("equal()")
+    return _equal(input, other)
+
+
+@planned("x", "y")
+def _equal(x, y):
+    n = x.numel
+    if x is not y or not x.contiguous or x.device != "cpu" or not 0 < n <= _SHORT:
+        return lambda x, y: bool(item(Truth.apply(table.eq(unrecorded(x), unrecorded(y)), None, False, True)))
+    run = prepared(kernels.all_equal, x.numpy_dtype, (n,), (n,), (1,))
+
+    def equal(x: Tensor, y: Tensor) -> bool:
+        found = np.empty(1, np.bool_)
+        run(x._data.reshape(n), y._data.reshape(n), found)
+        return found.item(0)
+
+    return equal
+
+
+_SHORT = 1 << 15  # elements up to which two threads, which come with a tensor of bools, are no quicker
