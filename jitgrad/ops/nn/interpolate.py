@@ -118,6 +118,21 @@ def _antialiased(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
     return found
 
 
+def _fixed_point(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """The table of the Map in ``numbers`` with weights of 16 bits, as many of which as fit are behind the point."""
+    (of,), found, largest = made.numbers, [], 0.0
+    for places, weights in MAKERS[of.kind](of, np.float64):
+        sums: dict[int, float] = {}
+        for place, weight in zip(places, weights, strict=True):  # at an edge one element stands for several
+            sums[place] = sums.get(place, 0.0) + float(weight)
+            largest = max(largest, sums[place])
+        found.append(sums)
+    bits = next((b for b in range(22) if int(0.5 + largest * 2 ** (b + 1)) >= 1 << 15), 22)
+    rounded = [[int(w * 2**bits + math.copysign(0.5, w)) / 2**bits for w in sums.values()] for sums in found]
+    return [(tuple(sums), tuple(weights)) for sums, weights in zip(found, rounded, strict=True)]
+
+
+MAKERS |= {"fixed_point": _fixed_point}
 MAKERS |= {"nearest": _nearest, "nearest-exact": _nearest_exact, "linear": _linear, "cubic": _cubic}
 MAKERS |= dict.fromkeys(_FILTERS, _antialiased)
 
@@ -150,6 +165,22 @@ def _rounded(input: Tensor, function: Any, maps: Any) -> Tensor:
     return cast((function(cast(input, dtypes.float32), maps) + 0.5).floor().clamp(0, 255), input.dtype)
 
 
+def _rounded_along_each(input: Tensor, function: Any, maps: Any) -> Tensor:
+    """Bytes along one dim after the other, the last first, with weights of 16 bits and sums that are bytes again.
+
+    So what a cubic overshoots is cut off in between, as in PyTorch. Sums are exact: in single precision they are while
+    weights have no more than 15 bits behind the point, as they have unless many elements become one.
+    """
+    changed = [d for d, m in enumerate(maps) if m.size != m.new]  # other dims stay as they are, whatever the scale
+    for d in reversed(changed):
+        whole, m = [Map("same", n, n) for n in input.shape[2:]], maps[d]
+        whole[d] = Map("fixed_point", m.size, m.new, (m,))
+        wide = cast(input, dtypes.float32 if m.size <= 2 * m.new else dtypes.float64)
+        sums = function(wide, tuple(whole)) + 0.5
+        input = cast(sums if m.kind.startswith("linear") else sums.clamp(0, 255), input.dtype)
+    return input if changed else input.clone()
+
+
 def _resizing(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | None, align: bool,
               scales: Sequence[float | None] | None) -> Any:  # fmt: skip
     """What resizes ``input``, and its arguments after that."""
@@ -172,7 +203,7 @@ def _resizing(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | 
     maps = tuple([Map(kind, n, k, (align, s)) for n, k, s in zip(old, sizes, scales, strict=True)])
     function, dtype = named_op(title.format(dims)), input.dtype
     if dtype.name == "uint8" and not kind.startswith("nearest"):
-        return _rounded, (function, maps)
+        return (_rounded_along_each if dims == 2 else _rounded), (function, maps)
     if dtype.name != "uint8" and input._layout.dtype.category != 2:
         name = {"nearest": "upsample_nearest{}d_channels_last", "nearest-exact": "upsample_nearest{}d_channels_last",
                 "bilinear": "upsample_bilinear{}d_channels_last"}.get(mode)  # fmt: skip

@@ -363,3 +363,17 @@ def test_windows_of_two_by_two_that_touch(shape):
     volume = jitgrad.tensor(x).unsqueeze(-3)  # in three dims they are windows like any others
     for values, others in zip(found, F.max_pool3d(volume, (1, 2, 2), return_indices=True), strict=True):
         np.testing.assert_array_equal(values.numpy(), others.squeeze(-3).numpy())
+
+
+def test_resized_bytes_are_bytes_after_each_dim():
+    """What a cubic overshoots along the rows is cut off before the columns are summed."""
+    x = jitgrad.tensor(np.random.default_rng(0).integers(0, 2, (1, 2, 5, 6)) * 255.0)
+
+    def resized(image, *size):
+        return (F.interpolate(image, size, mode="bicubic") + 0.5).floor().clamp(0, 255)
+
+    found = F.interpolate(x.to(jitgrad.uint8), (8, 9), mode="bicubic")
+    assert found.dtype is jitgrad.uint8 and (found.double() - resized(resized(x, 5, 9), 8, 9)).abs().max() <= 1
+    assert (found.double() - resized(x, 8, 9)).abs().max() > 10
+    # A dim that keeps its size stays as it is, whatever the scale.
+    assert F.interpolate(x.to(jitgrad.uint8), scale_factor=1.1, mode="bicubic").tolist() == x.long().tolist()
