@@ -1,7 +1,8 @@
 """Indices of which a part stays as it is while a loop runs: that part gets a variable, which surely isn't negative.
 
 A compiler has to reckon with indices that count from an array's end, and to compute each index with a comparison. Of
-``first + 2 * j`` it sees the way through memory if it knows that ``first`` isn't negative.
+``first + 2 * j`` it sees the way through memory if it knows that ``first`` isn't negative. In a loop that becomes
+vectors it still computes such an index for each element; one that is counted on from iteration to iteration it doesn't.
 """
 
 from __future__ import annotations
@@ -17,29 +18,42 @@ from jitgrad.kernels.adjoint.program import Assign, For, Store, statements
 from jitgrad.kernels.adjoint.ssa import Define, Loop, Write, index_of, loaded, names
 from jitgrad.kernels.adjoint.write import expression_text
 
-__all__ = ["Base", "base_of", "bases_of", "by_bases", "openings"]
+__all__ = ["Base", "base_of", "bases_of", "by_bases", "counted", "openings"]
 
 
 @dataclass
 class Base:
-    """text: an index; name: the variable; rest: what it holds; by: the index by it."""
+    """text: an index; name: the variable; rest: what it holds; by: the index by it.
+
+    step: by how much it is counted on in each iteration, where it is the index itself.
+    """
 
     text: str
     name: str
     rest: str
     by: str
+    step: int = 0
 
 
 def base_of(
-    text: str, sum_: Sum | None, own: str, overlap: Overlap, variables: Mapping[str, str], unique: Callable[[str], str]
+    text: str, sum_: Sum | None, own: str, overlap: Overlap, variables: Mapping[str, str], unique: Callable[[str], str],
+    start: Sum | None = None,
 ) -> Base | None:  # fmt: skip
-    """For an index that is a sum with the loop's index ``own``. variables: what the text calls the sum's values."""
+    """For an index that is a sum with the loop's index ``own``. variables: what the text calls the sum's values.
+
+    start: where the loop begins, if it goes up by one and what lies apart may be counted on.
+    """
     if sum_ is None or sum_.get(own, 0) <= 0:
         return None
     rest = {n: f for n, f in sum_.items() if n != own}
+    factor, index = sum_[own], variables.get(own, own)
+    if start is not None and factor > 1 and overlap.natural_sum(sum_):
+        first = {n: rest.get(n, 0) + factor * start.get(n, 0) for n in {*rest, *start}}
+        name = unique("place")
+        return Base(text, name, sum_text(first, variables), name, factor)
     if all("." in n or not n for n in rest) or not overlap.natural_sum(rest):
         return None
-    factor, index, name = sum_[own], variables.get(own, own), unique("first")
+    name = unique("first")
     by = f"{name} + {index}" if factor == 1 else f"{name} + {factor} * {index}"
     return Base(text, name, sum_text(rest, variables), by)
 
@@ -77,8 +91,19 @@ def _indices(plan: Plan, loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def openings(bases: Iterable[Base]) -> list[str]:
-    """The lines ahead of the loop."""
-    return [f"{base.name} = max({base.rest}, 0)" for base in bases]
+    """The lines ahead of all loops that have these indices."""
+    return [f"{base.name} = max({base.rest}, 0)" for base in bases if not base.step]
+
+
+def counted(bases: Iterable[Base], body: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines ahead of one loop, and at the end of its body, for the indices that are counted on there.
+
+    They are of a type without signs: for others an overflow would have to be reckoned with.
+    """
+    used = [base for base in bases if base.step and any(re.search(rf"\b{base.name}\b", line) for line in body)]
+    first = [b.rest if b.rest.isdigit() else f"max({b.rest}, 0)" for b in used]
+    ahead = [f"{b.name} = np.uint64({at})" for b, at in zip(used, first, strict=True)]
+    return ahead, [f"{b.name} += np.uint64({b.step})" for b in used]
 
 
 def by_bases(lines: Sequence[str], bases: Iterable[Base]) -> list[str]:

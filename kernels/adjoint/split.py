@@ -7,14 +7,14 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jitgrad.kernels.adjoint.bases import Base, base_of, by_bases, openings
+from jitgrad.kernels.adjoint.bases import Base, base_of, by_bases, counted, openings
 from jitgrad.kernels.adjoint.handed import HandedOn
 from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.pullback import Add, Clear
 from jitgrad.kernels.adjoint.rows import Straight
 from jitgrad.kernels.adjoint.ssa import Loop, names
 from jitgrad.kernels.adjoint.stencils import Stencil, stencils
-from jitgrad.kernels.adjoint.tidy import tidy
+from jitgrad.kernels.adjoint.tidy import indented, tidy
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
 from jitgrad.kernels.codegen.source import ANY_ORDER
 
@@ -132,7 +132,7 @@ class Split:
         inner = tidy([*zeros, *(h.begin() for h in self.handed), *body, *ends])
         for h in self.handed:
             inner = h.end(inner)
-        lines += [*(h.ahead() for h in self.handed), *self._over(by_bases(inner, self.bases))]
+        lines += [*(h.ahead() for h in self.handed), *self._over(inner)]
         lines += [line for h in self.handed for line in h.behind()]
         for target, (total, row) in self.sums.items():
             if target in self.lasting:
@@ -149,7 +149,7 @@ class Split:
             for test, side in reversed(tests):
                 text = expression_text(self._inlined(ast.Name(test, ast.Load())))
                 added = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in added)]
-            lines += self._over(by_bases(added, self.bases))
+            lines += self._over(added)
         for group in self.groups:  # last: it would wait for the stores of the row that it reads one place further
             lines += self._gathered(group)
         return [*openings(self.bases), *lines, *self._closings()]
@@ -197,13 +197,15 @@ class Split:
         found: dict[str, Base] = {}
         values, overlap, own = self.sweep.values, self.sweep.plan.overlap, self.loop.index
         assert own is not None
+        start = overlap.sum_of(self.start) if ast.unparse(self.by) == "1" else None
+        start = start if {n for n in start or () if n in values.by_name} <= {*names(self.start)} else None
         indices = [i for s, _ in self.straight.steps if isinstance(s, (Add, Clear)) and s.index for i in s.index]
         for i in indices:
             text, sum_ = expression_text(i), overlap.sum_of(i)
             # What the index doesn't name itself may not be at hand.
             if text in found or not {n for n in sum_ or () if n in values.by_name} <= {*names(i), own.name}:
                 continue
-            if (base := base_of(text, sum_, own.name, overlap, {}, self.sweep.unique)) is not None:
+            if (base := base_of(text, sum_, own.name, overlap, {}, self.sweep.unique, start)) is not None:
                 found[text] = base
         return list(found.values())
 
@@ -231,7 +233,9 @@ class Split:
     def _over(self, body: Sequence[str]) -> list[str]:
         assert self.loop.index is not None
         head = f"for {self.loop.index.name} in {range_text(self.start, self.stop, self.by)}:{self.mark}"
-        return [head, *(f"    {line}" for line in body)] if body else []
+        body = by_bases(body, self.bases)
+        ahead, end = counted(self.bases, body)
+        return [*ahead, head, *indented([*body, *end])] if body else []
 
     def _inlined(self, e: ast.expr) -> ast.expr:
         """A test by the loop's index and what is known outside."""

@@ -36,6 +36,14 @@ def main(x, a, b, n):
         s += (a + x[j]) * (b - x[j + 1])
     return s
 """
+APART = """
+def main(x, a, b, n):
+    s = np.zeros(n)
+    for k in range(3):
+        for j in range(1, n):
+            s[j] += a * x[2 * j - k] * x[2 * j - k] + b * x[3 * j]
+    return s
+"""
 SOMETIMES = """
 def main(x, a, b, n):
     y = np.zeros(x.size)
@@ -56,7 +64,7 @@ def text_of(text: str, given: list) -> str:
     return gradient_function(adjoint_of(case.program, case.floating())).text("gradient")
 
 
-@pytest.mark.parametrize(("text", "size"), [(TREE, 13), (DOWN, 13), (READ, 13), (SOMETIMES, 13)])
+@pytest.mark.parametrize(("text", "size"), [(TREE, 13), (DOWN, 13), (READ, 13), (SOMETIMES, 13), (APART, 19)])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
 def test_gradients(text, size, n):
     """Also where loops have no iterations, and where the last one's neighbour is beyond the array."""
@@ -84,13 +92,20 @@ def test_the_trees_day_is_one_loop():
     assert "d_v[j] = 0.0" not in found
 
 
-@pytest.mark.parametrize("text", [TREE, DOWN, READ, SOMETIMES])
+def test_elements_apart():
+    """They are added to one by one, their index counted on."""
+    found = text_of(APART, arguments(19, 6)).partition("d_s = ")[2]
+    assert "place = np.uint64(max(2 - k, 0))" in found
+    assert "place_1 = np.uint64(3)" in found
+
+
+@pytest.mark.parametrize("text", [TREE, DOWN, READ, SOMETIMES, APART])
 def test_compiled(text):
     """Vectors compute what Python does."""
-    given = arguments(41, 20)
+    given = arguments(61, 20)
     case = Case.of(HEAD + text, given)
     found = text_of(text, given)
-    seeds = [np.ones(41)] if text is SOMETIMES else [1.0]
+    seeds = [np.ones({SOMETIMES: 61, APART: 20}[text])] if text in (SOMETIMES, APART) else [1.0]
     plain = run(found, "gradient", case.fresh(), seeds)
     made = run(found, "gradient", case.fresh(), seeds, compiled=True)
     for a, b in zip(plain, made, strict=True):
