@@ -2,8 +2,8 @@
 
 Processors with AVX2 have instructions for them, gathers and scatters, which LLVM takes for quick ones. On Intel's from
 Skylake to Ice Lake they have been slow since 2023, when microcode was changed for safety: a loop over every other
-element takes 3 times as long with them, which virtual machines don't tell of. On later ones, and on AMD's, they take no
-less time than what LLVM writes instead: single loads, or of elements a few places apart whole vectors, shuffled.
+element takes 3 times as long with them, which virtual machines don't tell of. Others gain little by them over what LLVM
+writes instead: single loads, or of elements a few places apart whole vectors, shuffled.
 """
 
 from __future__ import annotations
