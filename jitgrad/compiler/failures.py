@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from jitgrad.compiler.program import Stretches
 from jitgrad.compiler.recording import Change
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
-from jitgrad.kernels.program import Program, extent_of
+from jitgrad.kernels.program import Launch, Program, extent_of
 
 __all__ = ["after_failure"]
 
@@ -27,8 +27,9 @@ def after_failure(
     here: the expression of the tensor that a change is of.
     """
     lines = [f"    {here(c)}._grad = None" for c in changes if c.new_grad and not moves(note_of(c.tensor))]
+    written = [(row, extent) for row, made in stretches.ends for extent in _written(made)]
     for change in changes:
-        ends = _ends(note_of(change.tensor), stretches) if change.writes else []
+        ends = _ends(note_of(change.tensor), written) if change.writes else []
         if ends:
             lines.append(f"    count({here(change)}, {change.writes}, {tuple(ends)})")
 
@@ -39,12 +40,16 @@ def after_failure(
     return lines, count
 
 
-def _ends(note: TensorNote, stretches: Stretches) -> list[int]:
-    """Behind which rows a launch is done that has written to a tensor."""
+def _written(made: Launch) -> Iterator[tuple[int, int]]:
+    """Where the arrays are that a launch writes to."""
+    for w in made.kernel.writes:
+        if isinstance(a := made.args[w], np.ndarray):
+            yield extent_of(a)
+
+
+def _ends(note: TensorNote, written: Iterable[tuple[int, tuple[int, int]]]) -> list[int]:
+    """Behind which rows a launch is done that has written to a tensor. written: (row, where) for each array."""
     if not note.layout.numel:
         return []
     extent = extent_of(note.data)
-    return [
-        row for row, made in stretches.ends
-        if any(isinstance(a := made.args[w], np.ndarray) and meet(extent_of(a), extent) for w in made.kernel.writes)
-    ]  # fmt: skip
+    return list(dict.fromkeys([row for row, other in written if meet(other, extent)]))
