@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from jitgrad.core.absent import absent
+from jitgrad.core.tensor import Tensor
 from jitgrad.jit.marks import Attribute
 from jitgrad.nn import Module
 
@@ -29,7 +30,14 @@ ScriptFunction = absent("jitgrad.jit", "ScriptFunction", _REASON)
 
 
 def trace(func: T, example_inputs: Any = None, *args: Any, **kwargs: Any) -> T:
-    """``func`` itself, a function or module; nothing is recorded, so its branches stay branches."""
+    """``func`` itself, a function or module; nothing is recorded, so its branches stay branches.
+
+    It is called once on ``example_inputs``, a tensor or a tuple of arguments, as PyTorch does, so that its errors are
+    raised here.
+    """
+    if example_inputs is not None:
+        given = (example_inputs,) if isinstance(example_inputs, (Tensor, dict)) else tuple(example_inputs)
+        func(*given)
     return func
 
 

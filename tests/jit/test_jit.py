@@ -21,6 +21,15 @@ def test_decorators_give_functions_back():
     assert torch.jit.annotate(list[int], [1]) == [1] and torch.jit.Attribute(3, int).value == 3
 
 
+def test_a_traced_function_is_called_once():
+    seen = []
+    torch.jit.trace(lambda x, y: seen.append((x, y)), (1, 2))
+    torch.jit.trace(nn.Identity(), torch.ones(1))
+    assert seen == [(1, 2)]
+    with pytest.raises(NotImplementedError):
+        torch.jit.trace(nn.Module(), torch.ones(1))
+
+
 def test_modules():
     class Script(torch.jit.ScriptModule):
         def __init__(self):
