@@ -13,7 +13,7 @@ from jitgrad.core.layout import Layout, intern
 from jitgrad.dispatch.copying import preserved_layout
 from jitgrad.dispatch.strides import channels_last_strides, is_channels_last
 
-__all__ = ["has_format", "layout_in_format", "needs_copy", "strides_of_result"]
+__all__ = ["channels_come_last", "has_format", "layout_in_format", "needs_copy", "strides_of_result"]
 
 
 def layout_in_format(layout: Layout, memory_format: Any, dtype: dtypes.dtype | None = None) -> Layout:
@@ -51,15 +51,18 @@ def _is_channels_last(layout: Layout, name: str) -> bool:
 
 def _suggested_format(layout: Layout) -> str:
     """The name of the format that results are given which follow an operand of this layout, gaps or not."""
-    if layout.contiguous or layout.ndim not in (4, 5) or not _channels_come_last(layout):
+    if not channels_come_last(layout):
         return "contiguous_format"
     return "channels_last" if layout.ndim == 4 else "channels_last_3d"
 
 
-def _channels_come_last(layout: Layout) -> bool:
-    """Whether the dims lie in memory in the order samples, places, channels, each outside of the next."""
+def channels_come_last(layout: Layout) -> bool:
+    """Whether the 4 or 5 dims lie in memory in the order samples, places, channels, each outside of the next.
+
+    Gaps don't count. Where sizes are 1, a layout may be row-major as well.
+    """
     shape, strides, reach = layout.shape, layout.strides, 0
-    if not layout.numel or not strides[1]:
+    if layout.ndim not in (4, 5) or not layout.numel or not strides[1]:
         return False
     for d in (1, *range(layout.ndim - 1, 1, -1), 0):
         if strides[d] < reach or (d == 0 and reach == strides[1]):  # one channel at one place: no order is seen

@@ -37,6 +37,7 @@ from jitgrad.ops.nn.norm import (
     standardized,
     values_of,
 )  # fmt: skip
+from jitgrad.ops.nn.taps import in_format_of
 from jitgrad.ops.pointwise.where_clamp import constant_in
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.variance import var_mean
@@ -112,7 +113,8 @@ def _normalized(x, weight, bias, eps):
     parameters = _per_channel("weight", weight, x, 1), _per_channel("bias", bias, x, 0), Written(0, blocks)
     kernel = kernels.normalize_columns if columns else kernels.normalize_channels
     launches = [*measure, (kernels.inverse_root, var, rstd, Number("eps")), (kernel, source, mean, rstd, *parameters)]
-    return Launches(launches, [intern(x.numpy_dtype, x.shape), channels, channels, channels], 4)
+    made = Launches(launches, [intern(x.numpy_dtype, x.shape), channels, channels, channels], 4)
+    return made if x.contiguous else in_format_of(x, made, x=x, weight=weight, bias=bias, eps=eps)
 
 
 @planned("x", "weight?", "bias?", "mean", "var", numbers=("eps",))
@@ -124,7 +126,8 @@ def _normalized_by(x, weight, bias, mean, var, eps):
     moments = [_per_channel(name, p, x, 0) for name, p in (("mean", mean), ("var", var))]
     root = kernels.inverse_root, moments[1], rstd, Number("eps")
     normalize = kernel, row_major("x", x, blocks), moments[0], rstd, *parameters
-    return Launches([root, normalize], [intern(x.numpy_dtype, x.shape), channels], 2)
+    made = Launches([root, normalize], [intern(x.numpy_dtype, x.shape), channels], 2)
+    return made if x.contiguous else in_format_of(x, made, x=x, weight=weight, bias=bias, mean=mean, var=var, eps=eps)
 
 
 @planned("g", "x", "weight?", "mean", "rstd")

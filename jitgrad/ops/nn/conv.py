@@ -12,6 +12,7 @@ from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall
+from jitgrad.dispatch.memory_formats import channels_come_last
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.structured import Structured
@@ -162,7 +163,7 @@ class Conv(Structured):
             return lambda *_: zeros_of(out)
         made = _Geometry(x, weight, shape, stride, padding, dilation, groups, out.numpy_dtype)
         launches = _products(made, x_layout, weight_layout, _bias(bias_layout, out), out)
-        format_of = weight_layout if x_layout.contiguous else x_layout
+        format_of = x_layout if channels_come_last(x_layout) else weight_layout
         return in_format_of(format_of, launches, x=x_layout, weight=weight_layout, bias=bias_layout)
 
     def grad_x(g, x_layout, weight, stride, padding, dilation, groups):
@@ -232,7 +233,7 @@ class ConvInput(Structured):
             return lambda *_: zeros_of(out)
         made = _Geometry(out.shape, weight, y, stride, padding, dilation, groups, out.numpy_dtype)
         launches = _products_back(made, y_layout, weight_layout, _bias(bias_layout, out), out)
-        format_of = weight_layout if y_layout.contiguous else y_layout
+        format_of = y_layout if channels_come_last(y_layout) else weight_layout
         return in_format_of(format_of, launches, y=y_layout, weight=weight_layout, bias=bias_layout)
 
     def grad_y(g, y_layout, weight, stride, padding, dilation, groups):

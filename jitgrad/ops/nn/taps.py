@@ -83,14 +83,12 @@ def as_volume(shape: Sequence[int], dims: int) -> tuple[int, ...]:
 
 
 def in_format_of(x: Layout, made: Launches, /, of_sample: bool = False, **inputs: Layout | None) -> Any:
-    """A plan for ``inputs`` by which results have their channels last in memory if ``x`` has.
+    """A plan for ``inputs`` by which results of the first one's shape have their channels last in memory if ``x`` has.
 
     of_sample: whether that is to be told of ``x`` as the only sample of a batch.
     """
     shape = made.layouts[0].shape
-    if x.contiguous:
-        strides = None
-    elif of_sample:
+    if of_sample:
         batch = intern(x.numpy_dtype, (1, *x.shape), (x.numel, *x.strides), x.device)
         found = strides_of_result([batch], (1, *shape))
         strides = None if found is None else found[1:]
@@ -99,11 +97,15 @@ def in_format_of(x: Layout, made: Launches, /, of_sample: bool = False, **inputs
     if strides is None:
         return made
     compute, several = compiled(made, inputs), made.returned > 1
-    wanted = [intern(r.numpy_dtype, r.shape, strides, r.device) for r in made.layouts[: made.returned]]
+    wanted = [
+        intern(r.numpy_dtype, shape, strides, r.device) if r.shape == shape else r
+        for r in made.layouts[: made.returned]
+    ]
 
     def run(*tensors: Any) -> Any:
         outs = compute(*tensors)
-        moved = [copy_to_layout(o, w) for o, w in zip(outs if several else (outs,), wanted, strict=True)]
+        pairs = zip(outs if several else (outs,), wanted, strict=True)
+        moved = [o if o._layout is w else copy_to_layout(o, w) for o, w in pairs]
         return tuple(moved) if several else moved[0]
 
     return run

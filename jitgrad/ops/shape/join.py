@@ -264,7 +264,7 @@ def _stacked_strides(tensors: Sequence[Layout], shape: tuple[int, ...], d: int) 
 
     Tensors stacked along a new last dim have none to be joined along: None, row-major.
     """
-    if d == len(shape) - 1:
+    if d == len(shape) - 1 or all(x.contiguous for x in tensors):
         return None
     joined = strides_of_result(tensors, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]))
     return joined and (*joined[:d], joined[d] * shape[d + 1], *joined[d:])
