@@ -29,7 +29,7 @@ RecursiveScriptModule = absent("jitgrad.jit", "RecursiveScriptModule", _REASON)
 ScriptFunction = absent("jitgrad.jit", "ScriptFunction", _REASON)
 
 
-def trace(func: T, example_inputs: Any = None, *args: Any, **kwargs: Any) -> T:
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
     """``func`` itself, a function or module; nothing is recorded, so its branches stay branches.
 
     It is called once on ``example_inputs``, a tensor or a tuple of arguments, as PyTorch does, so that its errors are
