@@ -74,9 +74,9 @@ def refuse(*arguments: Any) -> int:
 class DirectCalls:
     """What a plan's launches of a compiled function ``run`` do where its direct call refuses.
 
-    ``direct(*given)`` is that call: ``given`` are numbers, and arrays that begin where those that ``run`` takes do. They
-    stand for its arguments at ``places``, by default the first; all others are the same every time. Where it returns
-    anything but 0, ``other`` has to be called.
+    ``direct(*given)`` is that call: ``given`` are numbers, and arrays that begin where those that ``run`` takes do.
+    They stand for its arguments at ``places``, by default the first; all others are the same every time. Where it
+    returns anything but 0, ``other`` has to be called.
     """
 
     __slots__ = ("calls", "places", "run")
@@ -96,7 +96,7 @@ class DirectCalls:
 
 def _direct_call(run: Any, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]) -> Callable[..., int]:
     """The direct call; `refuse` where an argument is of another kind, or does not begin where the given array does."""
-    if _LOCKED and all([_alike(g, args[k]) for g, k in zip(given, places, strict=True)]):
+    if _LOCKED and all(_alike(g, args[k]) for g, k in zip(given, places, strict=True)):
         with suppress(NotImplementedError):
             return builtin_function("launch", _launch(), _words(run, places, given, args), several=True)
     return refuse

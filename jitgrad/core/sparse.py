@@ -71,7 +71,7 @@ class SparseLayout(Layout):
         """None: SparseOperand."""
         raise SparseOperand(backend=self.backend)
 
-    dense = strides  # type: ignore[assignment]
+    dense = strides
 
 
 _layouts: dict[Any, SparseLayout] = cache()

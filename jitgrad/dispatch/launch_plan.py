@@ -134,7 +134,9 @@ def _launcher(
     text = _LAUNCHER.format(
         constants="\n".join(constants),
         parameters=", ".join([*tensors, *scalars, *(["data0"] if target else [])]),
-        allocate="\n".join(["        nonlocal direct"] * direct + ([] if target else [_FRESH.format(k=k) for k in count])),
+        allocate="\n".join(
+            ["        nonlocal direct"] * direct + [_FRESH.format(k=k) for k in count if not target]
+        ),
         arguments=arguments,
         call=_CALL[direct].format(given=given, arguments=arguments),
         wrap="\n".join([] if target else [_WRAP.format(k=k) for k in count]),
@@ -145,7 +147,8 @@ def _launcher(
         "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator, "uint16": np.dtype("u2"),
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
         "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
-        "DirectCalls": DirectCalls, "refuse": refuse, "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
+        "DirectCalls": DirectCalls, "refuse": refuse,
+        "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
@@ -279,8 +282,8 @@ def plan_elementwise(
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
     strided = form in ("strided", "tiled strided")
     gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
-    direct = hasattr(kernel.call, "overloads") and sum(x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)) <= DIRECT_BYTES
-    direct = direct and (not counts[1] or dtype.kind != "c")
+    nbytes = sum([x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)])
+    direct = nbytes <= DIRECT_BYTES and hasattr(kernel.call, "overloads") and (not counts[1] or dtype.kind != "c")
     return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless, direct)
 
 

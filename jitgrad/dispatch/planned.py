@@ -300,8 +300,8 @@ def _maker(
     """``make(constants, kernels, calls, results)``, which returns ``compute``; see _COMPUTE.
 
     pattern: the texts of the kernels' arguments. ends: of what their compiled functions get after these. direct: what
-    `_given` returns, () where the call is not direct. used: so many constants they need. plain: for each new array, whether ``np.empty`` makes it. count, bare: so many of them are
-    results, which are returned as they are.
+    `_given` returns, () where the call is not direct. used: so many constants they need. plain: for each new array,
+    whether ``np.empty`` makes it. count, bare: so many of them are results, which are returned as they are.
     """
     names = [f"c{k}" for k in range(used)]
     for k, row_major in enumerate(plain):

@@ -183,7 +183,7 @@ class Task:
                 if special:
                     left = leaves[target] = leaves[target] - 1
                     if not left:
-                        self.finish_waiting(target)
+                        self.finish_waiting(target)  # type: ignore[arg-type]
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """The op nodes behind the roots; counts in ``leaves`` how many gradients each leaf waits for."""

@@ -15,18 +15,18 @@ import numpy as np
 from numba.core import types
 
 from jitgrad.kernels import pool_code, threads
+from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
+from jitgrad.kernels.number_words import bits, words_of_number
 from jitgrad.kernels.product_parts import by_tiles
 from jitgrad.kernels.program import products
 from jitgrad.kernels.program.addresses import address_of, is_array, is_on_device
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.device_arrays import DeviceArrays, DeviceStretch
 from jitgrad.kernels.program.executor import code
-from jitgrad.kernels.kernel_form import kernel_form
-from jitgrad.kernels.number_words import bits, words_of_number
 from jitgrad.kernels.program.program import Program
 from jitgrad.kernels.program.row_blocks import RowBlocks
 from jitgrad.kernels.split_call import SplitCall

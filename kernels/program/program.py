@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.builtin_function import builtin_function, item_place, new_int
 from jitgrad.kernels.native_entry import HEAD, raise_error
 from jitgrad.kernels.program.addresses import address_of
-from jitgrad.kernels.builtin_function import builtin_function, item_place, new_int
 from jitgrad.kernels.program.executor import code, functions
 from jitgrad.kernels.program.object_words import Rows
 

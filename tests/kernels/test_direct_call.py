@@ -1,4 +1,4 @@
-"""Direct calls of kernels: the same results as by the dispatcher, whatever the arguments are after those it was made of."""
+"""Direct calls of kernels: the same results as by the dispatcher, whatever arguments come later."""
 
 import numpy as np
 import pytest
