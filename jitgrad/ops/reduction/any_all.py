@@ -67,7 +67,7 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
     nonzero = table.ne(input if input._level is None else unrecorded(input), 0)
-    return Sum.apply(nonzero, None) if dim is None and not more else nonzero.sum((dim, *more))
+    return nonzero.sum((dim, *more) if more else dim) if more or dim is not None else Sum.apply(nonzero, None)
 
 
 @public

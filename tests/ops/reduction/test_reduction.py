@@ -379,3 +379,31 @@ def test_saved_results_are_checked():
         x.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def test_count_nonzero_over_dims():
+    x = torch.tensor([[[0, 1], [2, 3]], [[0, 0], [0, 4]]])
+    assert x.count_nonzero().item() == x.count_nonzero((0, 1, 2)).item() == x.count_nonzero(0, 1, 2).item() == 4
+    assert x.count_nonzero(0).tolist() == [[0, 1], [1, 2]]
+    assert x.count_nonzero((0, -1)).tolist() == x.count_nonzero(0, -1).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("n", [1, 255, 257, 1 << 16])
+def test_equal_looks_at_every_element(n):
+    x = torch.arange(n)
+    for place in {0, n // 2, n - 1}:
+        y = x.clone()
+        assert torch.equal(x, y)
+        y[place] = -1
+        assert not torch.equal(x, y)
+
+
+def test_equal_of_layouts_and_values():
+    x = torch.tensor([[1.0, -0.0], [2.0, 3.0]])
+    nan = torch.tensor([float("nan")])
+    assert torch.equal(x, x.t().contiguous().t()) and torch.equal(x.t(), x.t())
+    assert torch.equal(x, torch.tensor([[1.0, 0.0], [2.0, 3.0]]))
+    assert not torch.equal(nan, nan) and not torch.equal(x, x[0])
+    assert torch.equal(torch.ones(0), torch.ones(0))
+    z = torch.tensor([1 + 2j])
+    assert torch.equal(z.conj(), z.conj()) and not torch.equal(z.conj(), z)
