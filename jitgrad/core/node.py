@@ -89,6 +89,8 @@ class Node:
     # Whether its one gradient, where it is not owned, is new memory or a view of the incoming gradient: then it is
     # owned as soon as nobody holds that.
     owned_if_taken = False
+    # Whether it has ``vjp_into(g, there)``, which adds its one gradient to one that waits already.
+    adds = False
     # Whether its one gradient is the incoming one expanded, as a view or, where ``vjp`` launches a kernel, written out.
     expands = False
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one

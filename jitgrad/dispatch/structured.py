@@ -62,7 +62,7 @@ class _NodeTypeOnFirstUse:
         with self.lock:  # two threads that made one each would put the names of what is saved on different classes
             if vars(op)["node_type"] is self:
                 body = {"op": op, "expands": op.expands, "__doc__": op.__doc__}
-                body |= {"owned": op.owned, "owned_if_taken": op.owned_if_taken}
+                body |= {"owned": op.owned, "owned_if_taken": op.owned_if_taken, "adds": op.onto is not None}
                 if not op.multiple_results:
                     body["vjp"] = vjp_of_one
                 op.node_type = type(op.grad_name, (StructuredNode,), body)
@@ -116,6 +116,7 @@ class Structured:
     grads: ClassVar[dict[str, Rule]]  # {input: (rule of differentiable ops, its parameters)}
     backward_kernels: ClassVar[dict[str, Rule]]  # the same by launches, for inputs that have it
     joint_kernel: ClassVar[Rule | None]  # ``kernels``
+    onto: ClassVar[Rule | None]  # ``add_to(g, there, ...)``, which adds the gradient of x, the one input, to another
     node_type: ClassVar[type[StructuredNode]]
     recorders: ClassVar[dict[tuple[int, ...], Callable[..., Any]]]  # {kind of each argument: recorder}
     roles: ClassVar[str]  # of a planned op: those of its parameters, a letter each; see declaration_checks.py
@@ -143,6 +144,8 @@ class Structured:
         cls.grads, cls.backward_kernels = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
         joint = getattr(cls, "kernels", None)
         cls.joint_kernel = (joint, parameters_of(joint)[0]) if joint is not None else None
+        add_to = getattr(cls, "add_to", None)
+        cls.onto = (add_to, parameters_of(add_to)[0]) if add_to is not None else None
         check_rules(cls)
         cls.name = own.get("name") or snake_case(cls.__name__)
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"

@@ -72,6 +72,10 @@ class StructuredNode(Node):
         """The gradients of the inputs by the rules, which are differentiable ops."""
         return self.recorder.vjp_recorded(self, *grads)
 
+    def vjp_into(self, g: Any, there: Any) -> None:
+        """Add the gradient of the one input to ``there``, row-major, of that input's shape and not of 16-bit floats."""
+        self.recorder.vjp_into(self, g, there)
+
     def vjp_toward(self, nodes: Container[Node], recorded: bool) -> Callable[..., tuple[Any, ...]]:
         """``vjp`` or ``vjp_recorded`` without the work for gradients of edges that lead to none of ``nodes``."""
         if len(self.edges) > 1 and self.recorder.inputs:
@@ -139,7 +143,7 @@ class GeneratedRecorder:
     """
 
     __slots__ = ("_narrower", "_text", "inputs", "lists", "record", "saved", "saved_nontensors", "values", "vjp",
-                 "vjp_recorded", "wants")  # fmt: skip
+                 "vjp_into", "vjp_recorded", "wants")  # fmt: skip
 
     def __init__(self, op: Any, kinds: tuple[int, ...], half: bool):
         self._text = text = _Text(op, kinds, half)
@@ -150,9 +154,9 @@ class GeneratedRecorder:
         define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
         scope = self._scope(text)
         # Functions of the core are globals of the text, not attributes of modules: one look-up each.
-        exec(text.record() + text.vjp() + text.vjp_recorded() + text.values(), scope)
+        exec(text.record() + text.vjp() + text.vjp_into() + text.vjp_recorded() + text.values(), scope)
         self.record, self.values = scope["record"], scope["values"]
-        self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
+        self.vjp, self.vjp_recorded, self.vjp_into = scope["vjp"], scope["vjp_recorded"], scope.get("vjp_into")
 
     def toward(self, leads: tuple[bool, ...]) -> tuple[Any, Any]:
         """``vjp`` and ``vjp_recorded`` for a run in which only edges that are True here lead to what is asked for."""
@@ -173,7 +177,7 @@ class GeneratedRecorder:
             "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
             "wide": half_ops.widened, "narrow": half_ops.narrowed, "wide_now": half_ops.widened_now,
             "narrow_now": half_ops.narrowed_now,
-            "joint": op.joint_kernel[0] if op.joint_kernel else None,
+            "joint": op.joint_kernel[0] if op.joint_kernel else None, "onto": op.onto[0] if op.onto else None,
         }  # fmt: skip
         for name in text.wants:
             scope[f"rule_{name}"] = op.grads[name][0]
@@ -211,7 +215,8 @@ class _Text:
         used = {p for n in self.wants for p in op.grads[n][1]}
         used |= {p for n in self.wants if n in op.backward_kernels for p in op.backward_kernels[n][1]}
         used |= set(op.joint_kernel[1]) if op.joint_kernel else set()
-        used -= {"g", "wants"}
+        used |= set(op.onto[1]) if op.onto else set()
+        used -= {"g", "there", "wants"}
         # Sorted, so that one pattern has one text, whatever the order in which a set returns its items.
         self.named = [n for n in op.results if n in used]  # those that a rule needs by themselves
         self.saved = sorted(n for n in used if n in ("out", *op.results) or self.kinds.get(n, OTHER) != OTHER)
@@ -329,6 +334,12 @@ class _Text:
             lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint_kernel
                          else f"    grad_{n} = {call}")  # fmt: skip
         return self.head("vjp") + self.widen("_now") + "\n".join(lines) + "\n" + self.results("_now")
+
+    def vjp_into(self) -> str:
+        """The text of ``vjp_into``, if the op has one."""
+        if self.op.onto is None:
+            return ""
+        return f"def vjp_into(node, g, there):\n{self.unpack()}    onto({', '.join(self.op.onto[1])})\n"
 
     def widen(self, now: str = "") -> str:
         """The lines that make float32 of what is of 16 bits."""

@@ -16,8 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
+from jitgrad.core.inference import check_write
 from jitgrad.core.node import LEAF, SEVERAL, AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
 from jitgrad.core.saved_versions import exchanged
+from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import (
     add_gradients,
@@ -142,6 +146,8 @@ class Task:
             elif node.special or (grad := waiting.pop(node, None)) is None:
                 self.step(node)
                 continue
+            elif node.adds and self.added(node, grad):
+                continue
             else:
                 if active is not None:
                     results = node.vjp_toward(active, rules)(grad)
@@ -184,6 +190,33 @@ class Task:
                     left = leaves[target] = leaves[target] - 1
                     if not left:
                         self.finish_waiting(target)  # type: ignore[arg-type]
+
+    def added(self, node: Any, grad: Tensor) -> bool:
+        """Let a node add its one gradient to the one that waits where it leads, if that is owned; whether it could."""
+        (edge,) = node.edges
+        if edge is None or self.rules or exchanged or not self.leads_on(edge):
+            return False
+        there = self.waiting.get(edge)
+        special = node_of(edge).special
+        if there is None or edge in self.borrowed or (special and special is not LEAF):
+            return False
+        layout = there._layout
+        if there._base is not None or not layout.contiguous or layout.dtype is not grad._layout.dtype:
+            return False
+        if layout.special or layout.device != "cpu" or type(there._data) is not np.ndarray:
+            return False
+        try:
+            count_write(there)
+        except RuntimeError:
+            check_write(there)  # which lets inference tensors be written to in their mode
+        node.vjp_into(grad, there)
+        if not self.keep:
+            node.release()
+        if special:
+            self.leaves[edge] -= 1
+            if not self.leaves[edge]:
+                self.finish_waiting(edge)
+        return True
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """The op nodes behind the roots; counts in ``leaves`` how many gradients each leaf waits for."""

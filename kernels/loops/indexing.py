@@ -173,6 +173,19 @@ def embed(x, out, start, step, inner):
             out[o, i] = T(0)
 
 
+@loop(split=("x", "out"))
+def add_embedded(x, out, start, step, inner):
+    """Blocks added to others, the places of which `embed` tells: x (outer, m, length), out (outer, n)."""
+    begin = np.uint64(start * inner + (out.shape[1] if start < 0 else 0))
+    stride = np.uint64(step * inner)
+    for o in range(x.shape[0]):
+        at = begin
+        for j in range(x.shape[1]):
+            for i in range(np.uint64(x.shape[2])):
+                out[o, at + i] += x[o, j, i]
+            at += stride
+
+
 # -- an index for every element -----------------------------------------------------------------------
 
 

@@ -253,3 +253,68 @@ def test_gradients_of_leaves_have_their_strides(create_graph):
     assert turned.grad.stride() == turned.stride()
     if create_graph:
         layer.weight.grad.sum().backward()
+
+
+# -- gradients of slices, added to what waits ----------------------------------------------------------------
+
+
+def slices(x):
+    yield x[0].sum()
+    yield (x[1:3] * 2).sum()
+    yield x[:, 1].exp().sum()
+    yield (x[:, ::2] * x[:, 1::2]).sum()
+    yield x[-1, 2] * 3
+    yield x.narrow(1, 1, 2).t().sum(0)[1]
+    yield x[2:2].sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "bfloat16"])
+@pytest.mark.parametrize("middle", [False, True])
+def test_gradients_of_slices_add_up(dtype, middle):
+    x = torch.arange(12).reshape(3, 4).mul(0.1).to(getattr(torch, dtype)).requires_grad_()
+    whole = x * 2 if middle else x
+    total = sum(s.abs() for s in slices(whole)) + whole.abs().sum()
+    alone = [torch.autograd.grad(s.abs(), x, retain_graph=True)[0] for s in [*slices(whole), whole.abs().sum()]]
+    total.backward(retain_graph=True)
+    rounding = 0.2 if dtype == "bfloat16" else 1e-5
+    assert torch.allclose(x.grad, sum(alone), rounding, rounding)
+    first = x.grad.clone()
+    total.backward()
+    assert torch.allclose(x.grad, 2 * first, rounding, rounding)
+
+
+def test_slices_are_added_in_place():
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    total = (x[0] * x[1]).sum() + (x[:, 1:] * x[:, :3]).sum()
+    with torch.debug.tape() as tape:
+        total.backward()
+    assert [e.kernel.name for e in tape].count("add_embedded") == 3
+    assert [e.kernel.name for e in tape].count("embed") == 1
+
+
+def test_slices_do_not_change_gradients_that_others_hold():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 1
+    g = torch.ones(3)
+    torch.autograd.backward([y, y[0]], [g, torch.tensor(5.0)])
+    assert g.tolist() == [1, 1, 1] and x.grad.tolist() == [6, 1, 1]
+    seen = []
+    y = x * 1
+    y.register_hook(seen.append)
+    (y[0] + y[1] * 2 + y.sum()).backward()
+    assert seen[0].tolist() == [2, 3, 1]
+
+
+def test_only_slices_that_lead_on_are_added():
+    x, z = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    total = x[0] * z[1] + x[1] * z[2] + x[2]
+    assert torch.autograd.grad(total, x, retain_graph=True)[0].tolist() == [1, 1, 1]
+    assert torch.autograd.grad(total, z)[0].tolist() == [0, 1, 1]
+
+
+def test_slices_in_inference_mode():
+    x = torch.ones(3, requires_grad=True)
+    total = x[0] + x[1] * 2 + x[2] * 3
+    with torch.inference_mode():
+        total.backward()
+    assert x.grad.tolist() == [1, 2, 3]

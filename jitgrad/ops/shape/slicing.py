@@ -20,7 +20,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
+from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import int_argument, ints_argument
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
@@ -154,6 +154,9 @@ class Select(SliceView, public=True):
     def kernel_x(g, x_layout, dim, index):
         return _between_zeros(g, x_layout, dim, index if index.__class__ is int else int(index), None, 1)
 
+    def add_to(g, there, dim, index):
+        _add_blocks(g, there, dim, index if index.__class__ is int else int(index), 1)
+
 
 @planned("g", numbers=("start", "end"))
 def _between_zeros(g, x_layout, dim, start, end, step):
@@ -162,13 +165,26 @@ def _between_zeros(g, x_layout, dim, start, end, step):
         return lambda g, x_layout, dim, start, end, step: (
             Select.grad_x(g, x_layout, dim, start) if end is None else Slice.grad_x(g, x_layout, dim, start, end, step)
         )
-    shape, d = x_layout.shape, normalize_dim(dim, x_layout.ndim)
-    outer, n, inner = math.prod(shape[:d]), shape[d], math.prod(shape[d + 1 :])
+    source, whole, inner = _blocks(g, x_layout, dim, step)
+    out = intern(g.numpy_dtype, x_layout.shape, None, g.device)
+    return Launches([(kernels.embed, source, Written(0, whole), Number("start"), step, inner)], [out])
+
+
+@planned("g", "there", numbers=("start",))
+def _add_blocks(g, there, dim, start, step):
+    """Add the gradient of a slice, or of one index, to that of the whole."""
+    if not g.numel:
+        return Launches([], [], 0)
+    source, whole, inner = _blocks(g, there, dim, step)
+    return Launches([(kernels.add_embedded, source, Read("there", whole), Number("start"), step, inner)], [], 0)
+
+
+def _blocks(g: Layout, x: Layout, dim: int, step: int) -> tuple[Read, tuple[int, int], int]:
+    """(the gradient of a slice as blocks that lie side by side, the shape of the whole with these in rows, inner)."""
+    d = normalize_dim(dim, x.ndim)
+    outer, n, inner = math.prod(x.shape[:d]), x.shape[d], math.prod(x.shape[d + 1 :])
     rows = g.numel // (outer * inner)
-    blocks = (outer, 1, rows * inner) if step == 1 else (outer, rows, inner)
-    out = intern(g.numpy_dtype, shape, None, g.device)
-    source = row_major("g", g, blocks)
-    return Launches([(kernels.embed, source, Written(0, (outer, n * inner)), Number("start"), step, inner)], [out])
+    return row_major("g", g, (outer, 1, rows * inner) if step == 1 else (outer, rows, inner)), (outer, n * inner), inner
 
 
 def selecting(layout: Layout, d: int, kind: str = "") -> Any:
@@ -214,6 +230,9 @@ class Slice(SliceView):
 
     def kernel_x(g, x_layout, dim, start, end, step):
         return _between_zeros(g, x_layout, dim, start, end, step)
+
+    def add_to(g, there, dim, start, step):
+        _add_blocks(g, there, dim, start, step)
 
 
 def slicing(layout: Layout, d: int, kind: str = "") -> Any:
