@@ -144,6 +144,7 @@ class GeneratedRecorder:
 
     __slots__ = ("_narrower", "_text", "inputs", "lists", "record", "saved", "saved_nontensors", "values", "vjp",
                  "vjp_into", "vjp_recorded", "wants")  # fmt: skip
+    vjp_into: Any
 
     def __init__(self, op: Any, kinds: tuple[int, ...], half: bool):
         self._text = text = _Text(op, kinds, half)
