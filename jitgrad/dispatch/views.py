@@ -38,10 +38,13 @@ def make(layout, kind, {constants}):
         if root is None:
             root = x
         result._base = root
-        if kind or x._view_kind or (not grad_state.enabled and (root._requires_grad or grad_state.inference)):
+        if kind or x._view_kind:
             set_kind(result, x, root, kind)
         elif not grad_state.enabled:
-            result._view_kind = "no_grad"
+            if root._requires_grad or grad_state.inference:
+                set_kind(result, x, root, kind)
+            else:
+                result._view_kind = "no_grad"
         if {differentiable}:
             views = root._views
             if views is None:
