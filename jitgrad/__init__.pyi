@@ -226,6 +226,15 @@ def _chunk_cat(
     tensors: Sequence[Tensor], dim: builtins.int, num_chunks: builtins.int, *, out: Tensor | None = None,
 ) -> Tensor:
     """Each tensor cut along ``dim`` into chunks, padded with zeros; the chunks of one number lie side by side."""
+def _convert_indices_from_coo_to_csr(
+    input: Tensor, size: builtins.int, *, out_int32: builtins.bool = False, out: Tensor | None = None,
+) -> Tensor:
+    """Where each of ``size`` rows begins, (size + 1,), of the rows (nnz,) of places. RuntimeError for one outside."""
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: builtins.bool = False, transpose: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The indices (batch dims + 2, nnz) of a batch of CSR matrices; transpose: with columns before rows."""
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """The derivative of ``x``, drawn from the beta distribution of shapes ``alpha`` and ``total - alpha``, in alpha."""
 def _embedding_bag(
@@ -280,6 +289,11 @@ def _upsample_bilinear2d_aa(
     scales_w: builtins.float | None = None, *, scale_factors: Any = None,
 ) -> Tensor:
     """Images resized by "bilinear" with antialiasing: to a size, or by factors, or both for other steps."""
+def _validate_compressed_sparse_indices(
+    is_crow: builtins.bool, compressed_idx: Tensor, plain_idx: Tensor, cdim: builtins.int, dim: builtins.int,
+    nnz: builtins.int,
+) -> None:
+    """RuntimeError for indices that are not those of compressed matrices of ``cdim`` rows and ``dim`` columns."""
 def _validate_sparse_bsc_tensor_args(
     first: Tensor, second: Tensor, values: Tensor, size: Sequence[builtins.int],
     check_pinning: builtins.bool | None = None,
@@ -1800,7 +1814,7 @@ def reshape(input: Tensor, shape: Sequence[builtins.int]) -> Tensor:
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
 def resize_as_sparse_(self: Tensor, other: Tensor | _Number) -> Tensor:
-    """Give a sparse tensor the size of another one."""
+    """Give a sparse tensor the size of another one; a compressed one its indices and blocks too, values are zero."""
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself, or a copy without conjugate bit if it has one."""
 def resolve_neg(input: Tensor) -> Tensor:
@@ -1887,7 +1901,7 @@ def segment_reduce(
 def select(input: Tensor, dim: builtins.int, index: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The slice at ``index`` of dim ``dim``, without that dim."""
 def select_copy(
-    x: Tensor, dim: builtins.int | Sequence[builtins.int], index: Tensor, *, out: Tensor | None = None,
+    x: Tensor, dim: builtins.int | Sequence[builtins.int], index: builtins.int, *, out: Tensor | None = None,
 ) -> Any:
     """A copy, in row-major memory, of what ``select`` shows."""
 def select_scatter(

@@ -1460,7 +1460,7 @@ class Tensor:
     def resize_as_(self, other: Tensor, *, memory_format: Any = None) -> Tensor:
         """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
     def resize_as_sparse_(self, other: Tensor | _Number) -> Tensor:
-        """Give a sparse tensor the size of another one."""
+        """Give a sparse tensor the size of another one; a compressed one its indices and blocks too, values are zero."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself, or a copy without conjugate bit if it has one."""
     def resolve_neg(self) -> Tensor:

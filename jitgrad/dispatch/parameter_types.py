@@ -55,7 +55,8 @@ TYPES = _by_name({
     "select.dim unsqueeze.dim index_select.dim index_add.dim index_copy.dim gather.dim scatter_add.dim topk.dim":
         "int",
     "select_scatter.dim slice_scatter.dim kthvalue.dim aminmax.dim median.dim cross.dim": "int",
-    "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
+    "dim0 dim1 dim2 dimension diagonal k offset padding_idx step unfold.size": "int",
+    "select.index select_copy.index select_scatter.index": "int",
     "slice_scatter.start slice_scatter.end": "int",
     "narrow.start": "Tensor | int",
     "narrow.length groups upscale_factor downscale_factor": "int",

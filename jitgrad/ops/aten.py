@@ -14,10 +14,12 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.declaration_checks import snake_case
 from jitgrad.dispatch.registry import FUNCTIONS, OPS, publish_rest
 from jitgrad.ops.shape.view_copies import slice_view
+from jitgrad.ops.sparse.index_forms import compressed_with_dims
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
 
-_INNER = {"slice": slice_view}  # functions that have no name but this in PyTorch
+# Functions that have no name but this in PyTorch.
+_INNER: dict[str, Any] = {"slice": slice_view, "sparse_compressed_tensor_with_dims": compressed_with_dims}
 
 publish_rest()  # every op can be named here
 

@@ -12,8 +12,9 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 
 __all__ = [
-    "count_pairs", "find_places", "first_bad", "flat_places", "in_order", "merge_places", "pairs_of_products",
-    "places_of_keys", "row_numbers", "rows_in_order", "rows_product", "sampled_product", "sum_segments",
+    "blocks_of_places", "compressed_places", "count_pairs", "find_places", "first_bad", "flat_places", "in_order",
+    "merge_places", "pairs_of_products", "places_in_blocks", "places_of_keys", "rows_and_columns", "rows_in_order",
+    "rows_product", "sampled_product", "solve_rows", "starts_of_batch", "sum_segments",
 ]  # fmt: skip
 
 NEGATIVE, TOO_LARGE, BAD_START, BAD_END, BAD_STEP, BAD_ORDER = 1, 2, 3, 4, 5, 6
@@ -102,11 +103,63 @@ def merge_places(x, y, x_to, y_to, keys, count):
 
 
 @loop
-def row_numbers(crow, rows):
-    """The row of each place."""
-    for r in range(crow.size - 1):
-        for p in range(crow[r], crow[r + 1]):
-            rows[p] = r
+def compressed_places(crow, cols, width, across, starts, rows, columns, keys):
+    """The places of a batch of matrices: row and column of each in the matrix that has these on its diagonal, where the
+    rows of that begin, and the place counted through batch, rows and columns; across: columns are compressed."""
+    height, nnz = crow.shape[1] - 1, cols.shape[1]
+    starts[0] = 0
+    for b in range(crow.shape[0]):
+        for r in range(height):
+            starts[b * height + r + 1] = b * nnz + crow[b, r + 1]
+            for p in range(crow[b, r], crow[b, r + 1]):
+                k, row, column = b * nnz + p, b * height + r, b * width + cols[b, p]
+                rows[k], columns[k] = row, column
+                keys[k] = column * height + r if across else row * width + cols[b, p]
+
+
+@loop
+def rows_and_columns(keys, height, width, across, rows, columns):
+    """The row, counted through the batch, and the column of places counted through both; across: exchanged."""
+    for j in range(keys.size):
+        row, column = keys[j] // width, keys[j] % width
+        if across:
+            rows[j], columns[j] = row // height * width + column, row % height
+        else:
+            rows[j], columns[j] = row, column
+
+
+@loop
+def starts_of_batch(starts, crow, found):
+    """Where the rows of each matrix begin, of where those of all do; found: 1 where matrices have not equally many."""
+    batch, height = crow.shape[0], crow.shape[1] - 1
+    nnz = starts[batch * height] // max(batch, 1)
+    for b in range(batch):
+        first = starts[b * height]
+        if starts[(b + 1) * height] - first != nnz:
+            found[0] = 1
+        for r in range(height + 1):
+            crow[b, r] = starts[b * height + r] - first
+
+
+@loop
+def places_in_blocks(keys, width, high, wide, elements):
+    """The places of all elements of blocks, block by block; width: how many blocks are in a row."""
+    k = 0
+    for j in range(keys.size):
+        row, column = keys[j] // width * high, keys[j] % width * wide
+        for i in range(high):
+            for c in range(wide):
+                elements[k] = (row + i) * width * wide + column + c
+                k += 1
+
+
+@loop
+def blocks_of_places(keys, width, high, wide, blocks, inside):
+    """The block of each place, and where in it the place is; width: that of a row of places."""
+    for j in range(keys.size):
+        row, column = keys[j] // width, keys[j] % width
+        blocks[j] = row // high * (width // wide) + column // wide
+        inside[j] = row % high * wide + column % wide
 
 
 @loop
@@ -129,28 +182,32 @@ def rows_in_order(rows, crow, order):
 
 @loop
 def first_bad(crow, cols, width, strictly, found):
-    """Rows begin at 0, end at the number of places and do not go back; columns are below ``width``, and in order."""
-    nnz, last = cols.size, crow.size - 1
-    if crow[0] != 0:
-        found[0], found[1] = 3, crow[0]
-        return
-    if crow[last] != nnz:
-        found[0], found[1] = 4, crow[last]
-        return
-    for r in range(last):
-        if crow[r + 1] < crow[r]:
-            found[0], found[1] = 5, r
+    """Rows of each matrix begin at 0, end at the number of places and do not go back; columns are below ``width``, and
+    strictly: no row has more of them than that, and they are in order."""
+    nnz, last = cols.shape[1], crow.shape[1] - 1
+    for b in range(crow.shape[0]):
+        starts, row = crow[b], cols[b]
+        if starts[0] != 0:
+            found[0] = 3
             return
-    for p in range(nnz):
-        if cols[p] < 0 or cols[p] >= width:
-            found[0], found[1] = 1 if cols[p] < 0 else 2, cols[p]
+        if starts[last] != nnz:
+            found[0] = 4
             return
-    if strictly:
         for r in range(last):
-            for p in range(crow[r] + 1, crow[r + 1]):
-                if cols[p] <= cols[p - 1]:
-                    found[0], found[1] = 6, r
-                    return
+            step = starts[r + 1] - starts[r]
+            if step < 0 or (strictly and step > width):
+                found[0] = 5
+                return
+        for p in range(nnz):
+            if row[p] < 0 or row[p] >= width:
+                found[0] = 1 if row[p] < 0 else 2
+                return
+        if strictly:
+            for r in range(last):
+                for p in range(starts[r] + 1, starts[r + 1]):
+                    if row[p] <= row[p - 1]:
+                        found[0] = 6
+                        return
 
 
 def row_pieces(values, crow, cols, dense, out):
@@ -216,3 +273,24 @@ def pairs_of_products(rows, cols, crow, other_cols, width, x_at, y_at, keys):
         for q in range(crow[cols[p]], crow[cols[p] + 1]):
             x_at[k], y_at[k], keys[k] = p, q, rows[p] * width + other_cols[q]
             k += 1
+
+
+@loop
+def solve_rows(values, crow, cols, b, upper, unit, out):
+    """The solution of a triangle of a matrix with right-hand sides b, row by row; unit: its diagonal counts as 1."""
+    n, inner = crow.size - 1, b.shape[1]
+    for e in range(n):
+        r = n - 1 - e if upper else e
+        diagonal = T(1) if unit else T(0)
+        for i in range(inner):
+            out[r, i] = b[r, i]
+        for p in range(crow[r], crow[r + 1]):
+            c = cols[p]
+            if c == r:
+                if not unit:
+                    diagonal += values[p]
+            elif (c > r) == upper:
+                for i in range(inner):
+                    out[r, i] -= values[p] * out[c, i]
+        for i in range(inner):
+            out[r, i] /= diagonal

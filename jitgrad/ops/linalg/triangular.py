@@ -32,10 +32,10 @@ from jitgrad.ops.linalg.batched_matrices import (
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.matrix_products import conj
 
-__all__ = ["LinalgSolveTriangular", "TriangularSolve", "check_systems"]
+__all__ = ["LinalgSolveTriangular", "TriangularSolve", "check_systems", "triangle"]
 
 
-def _triangle(x: Tensor, upper: bool, unit: bool) -> Tensor:
+def triangle(x: Tensor, upper: bool, unit: bool) -> Tensor:
     """The part of a matrix's gradient that is the triangle's; with ``unit`` without the diagonal."""
     return Triu.apply(x, int(unit)) if upper else Tril.apply(x, -int(unit))
 
@@ -68,7 +68,7 @@ class LinalgSolveTriangular(BatchedMatrices):
     def grad_a(g, a, out, upper, left, unit):
         of_b = LinalgSolveTriangular.apply(adjoint(a), g, not upper, left, unit)
         product = matmul(of_b, adjoint(out)) if left else matmul(adjoint(out), of_b)
-        return -_triangle(product, upper, unit)
+        return triangle(-product, upper, unit)
 
     def grad_b(g, a, upper, left, unit):
         return LinalgSolveTriangular.apply(adjoint(a), g, not upper, left, unit)
@@ -78,7 +78,7 @@ class LinalgSolveTriangular(BatchedMatrices):
             return {}
         of_b = LinalgSolveTriangular.apply(adjoint(a), g, not upper, left, unit)
         product = matmul(of_b, adjoint(out)) if left else matmul(adjoint(out), of_b)
-        return {"a": -_triangle(product, upper, unit), "b": of_b}
+        return {"a": triangle(-product, upper, unit), "b": of_b}
 
 
 @takes_out
@@ -135,7 +135,7 @@ class TriangularSolve(BatchedMatrices):
             return g[1]
         of_b = TriangularSolve.apply(g[0], conj(a), upper, not transpose, unit)[0]
         product = matmul(conj(solution), transposed(of_b)) if transpose else matmul(of_b, adjoint(solution))
-        found = -_triangle(product, upper, unit)
+        found = triangle(-product, upper, unit)
         return found if g[1] is None else found + g[1]
 
 
@@ -153,7 +153,7 @@ def _check_systems(op: str, b: Tensor, a: Tensor) -> None:
 def check_systems(op: str, b: Tensor, a: Tensor) -> None:
     """RuntimeError unless B and A are of one dtype, A square, and B of as many rows."""
     if a.dtype is not b.dtype:
-        names = [str(x.type()).rpartition(".")[2].removesuffix("Tensor") for x in (b, a)]
+        names = [x.dtype.title for x in (b, a)]
         raise RuntimeError(
             f"Expected b and A to have the same dtype, but found b of type {names[0]} and A of type {names[1]} instead."
         )

@@ -25,7 +25,15 @@ from jitgrad.ops.creation.from_data import as_tensor
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.sparse.invariants import enabled
 from jitgrad.ops.sparse.parts import with_values
-from jitgrad.ops.sparse.places import as_int64, check_compressed, coo_pattern, keys_of
+from jitgrad.ops.sparse.places import (
+    as_int64,
+    check_compressed,
+    coo_pattern,
+    grid_of,
+    is_across,
+    keys_of,
+    values_shape,
+)
 
 __all__ = ["KINDS", "empty_sparse", "sparse_compressed_tensor", "sparse_coo_tensor"]
 
@@ -94,9 +102,9 @@ def empty_sparse(shape: Any, kind: str, dtype: Any = None, device: Any = None, s
             raise RuntimeError(
                 f"torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got size {shape}"
             )
-        rows = shape[1] if kind == "sparse_csc" else shape[0]
-        index = zeros(rows + 1, dtype=int64), zeros(0, dtype=int64)
-        return with_values(zeros(0, dtype=dtype, device=device), Pattern(kind, index, shape, 2))
+        batch, height = shape[:-2], shape[-1 if is_across(kind) else -2]
+        index = zeros(*batch, height + 1, dtype=int64), zeros(*batch, 0, dtype=int64)
+        return with_values(zeros(*batch, 0, dtype=dtype, device=device), Pattern(kind, index, shape, len(shape)))
     d = len(shape) if sparse_dim is None else sparse_dim
     pattern = coo_pattern(zeros(d, 0, dtype=int64), shape, True)
     return with_values(zeros(0, *shape[d:], dtype=dtype, device=device), pattern)
@@ -164,6 +172,7 @@ def sparse_compressed_tensor(
     blocked = kind in ("sparse_bsr", "sparse_bsc")
     lead = index[0].ndim
     block = tuple(values.shape[lead : lead + 2]) if blocked else ()
+    _check_ranks(kind, index, values)
     if size is None:
         shape = _least_matrix(kind, index, values, block)
     else:
@@ -171,6 +180,8 @@ def sparse_compressed_tensor(
     pattern = Pattern(kind, tuple([i.detach() for i in index]), tuple(shape), lead + 1, block=block)
     if enabled(check_invariants):
         check_matrix(pattern, values)
+    elif tuple(values.shape) != values_shape(pattern):
+        _check_shapes(pattern, values)  # as many values as indices, always: no op looks at their number
     return _finished("sparse_compressed_tensor", values, pattern, requires_grad)
 
 
@@ -182,33 +193,55 @@ def _least_matrix(kind: str, index: tuple[Tensor, ...], values: Tensor, block: t
     return (*index[0].shape[:-1], *pair, *values.shape[lead + len(block) :])
 
 
-def check_matrix(pattern: Pattern, values: Tensor) -> None:
-    """RuntimeError for indices, values and a size that do not make a compressed matrix."""
-    crow, cols = pattern.indices
-    across = pattern.kind in ("sparse_csc", "sparse_bsc")
-    first, second = ("ccol_indices", "row_indices") if across else ("crow_indices", "col_indices")
+def _names(kind: str) -> tuple[str, str]:
+    return ("ccol_indices", "row_indices") if is_across(kind) else ("crow_indices", "col_indices")
+
+
+def _check_ranks(kind: str, index: tuple[Tensor, ...], values: Tensor) -> None:
+    """RuntimeError for numbers of dims of indices and values that make no compressed matrix."""
+    (first, second), (crow, cols) = _names(kind), index
+    if not crow.ndim:
+        raise RuntimeError(f"{first} must have dimensionality >= 1 but got 0")
     if crow.ndim != cols.ndim:
         raise RuntimeError(
             f"{first} and {second} dimensionalities must be equal but got {crow.ndim} and {cols.ndim}, respectively"
         )
-    batch, dense = crow.ndim - 1, values.ndim - crow.ndim - len(pattern.block)
+    batch, blocks = crow.ndim - 1, 2 if kind in ("sparse_bsr", "sparse_bsc") else 0
+    if values.ndim <= batch + blocks:
+        raise RuntimeError(
+            f"values must have dimensionality > sum of batch and block dimensionalities (={batch} + {blocks}) but got "
+            f"{values.ndim}"
+        )
+
+
+def _check_shapes(pattern: Pattern, values: Tensor) -> None:
+    """RuntimeError for sizes of indices and values that are not those of a compressed matrix of the pattern's."""
+    crow, cols = pattern.indices
+    first, second = _names(pattern.kind)
+    batch, block = crow.ndim - 1, pattern.block
+    dense = values.ndim - batch - 1 - len(block)
     if len(pattern.shape) != batch + 2 + dense:
         raise RuntimeError(
             "tensor dimensionality must be sum of batch, base, and dense dimensionalities "
             f"(={batch} + 2 + {dense}) but got {len(pattern.shape)}"
         )
-    if crow.dtype is not cols.dtype:
+    batches = [list(part.shape[:batch]) for part in (crow, cols, values)]
+    wanted = list(pattern.shape[:batch])
+    if any(b != wanted for b in batches):
         raise RuntimeError(
-            f"{first} and {second} must have the same dtype, bot got {scalar_type(crow.dtype)} and "
-            f"{scalar_type(cols.dtype)}, respectively"
+            f"all batch dimensions of {first} (={batches[0]}), {second} (={batches[1]}), and values (={batches[2]}) "
+            f"must be equal to tensor batch dimensions (={wanted})"
         )
-    if crow.dtype.name not in ("int32", "int64"):
-        raise RuntimeError(f"{first} and {second} must be an int32 or int64 type, but got {scalar_type(crow.dtype)}")
-    height = pattern.shape[batch + 1 if across else batch]
-    if pattern.block:
-        height //= pattern.block[1 if across else 0]
+    for k, (n, m) in enumerate(zip(pattern.shape[batch : batch + 2], block, strict=False)):
+        if n and n % m if m else n:
+            raise RuntimeError(
+                f"tensor shape[{batch + k}] (={n}) must be divisible with blocksize[{k}] (={m}) as defined by values "
+                "shape"
+            )
+    across = is_across(pattern.kind)
+    height = grid_of(pattern)[1 if across else 0]
     if crow.shape[-1] != height + 1:
-        what = f"{'column' if across else 'row'}{' block' * bool(pattern.block)}s"
+        what = f"{'column' if across else 'row'}{' block' * bool(block)}s"
         raise RuntimeError(
             f"{first}.shape[-1] must be equal to the number of {what} + 1 (={height + 1}), but got {crow.shape[-1]}"
         )
@@ -218,8 +251,34 @@ def check_matrix(pattern: Pattern, values: Tensor) -> None:
             f"{second}.shape[-1] must be equal to nnz (={nnz}) as defined by values.shape[{batch}], but got "
             f"{cols.shape[-1]}"
         )
-    if not batch:
-        check_compressed(pattern, True)
+    if list(values.shape[batch + 1 + len(block) :]) != list(pattern.shape[batch + 2 :]):
+        raise RuntimeError(
+            f"values has dense dims {list(values.shape[batch + 1 + len(block) :])}, but the tensor has "
+            f"{list(pattern.shape[batch + 2 :])}"
+        )
+
+
+def check_matrix(pattern: Pattern, values: Tensor) -> None:
+    """RuntimeError for indices, values and a size that do not make a compressed matrix."""
+    _check_shapes(pattern, values)
+    check_indices(pattern)
+
+
+def check_indices(pattern: Pattern) -> None:
+    """RuntimeError for indices that do not make a compressed matrix."""
+    crow, cols = pattern.indices
+    first, second = _names(pattern.kind)
+    for name, index in ((first, crow), (second, cols)):
+        if index.shape[-1] > 1 and index.stride(-1) != 1:
+            raise RuntimeError(f"expected {name} to be a contiguous tensor per batch")
+    if crow.dtype is not cols.dtype:
+        raise RuntimeError(
+            f"{first} and {second} must have the same dtype, bot got {scalar_type(crow.dtype)} and "
+            f"{scalar_type(cols.dtype)}, respectively"
+        )
+    if crow.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(f"{first} and {second} dtype must be Int or Long, but got {scalar_type(crow.dtype)}")
+    check_compressed(pattern, True)
 
 
 def _of_kind(kind: str, first: str, second: str) -> Any:

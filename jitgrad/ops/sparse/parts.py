@@ -28,11 +28,11 @@ from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.view import reshape
 from jitgrad.ops.sparse.invariants import warn_of_beta
-from jitgrad.ops.sparse.places import as_coo, coalescing, keys_of, plain
+from jitgrad.ops.sparse.places import as_coo, coalescing, compressed, keys_of, plain, values_shape
 
 __all__ = [
-    "Coalesce", "FromValues", "ValuesOf", "at_places", "coalesced", "linearly", "mapped", "named",
-    "ordered_values", "settled", "values_of", "with_values",
+    "Coalesce", "FromValues", "ValuesOf", "at_places", "coalesced", "from_grid", "grid", "linearly", "mapped", "named",
+    "ordered_values", "same_layout", "settled", "tiled", "untiled", "values_of", "with_values",
 ]  # fmt: skip
 
 
@@ -158,30 +158,75 @@ def ordered_values(values: Tensor, order: Any) -> Tensor:
 
 
 def at_places(g: Any, pattern: Pattern) -> Tensor:
-    """The elements of a tensor, dense or sparse, at the places of a pattern; zero where a sparse one has none."""
+    """The elements of a tensor, dense or sparse, at the places of a pattern; zero where a sparse one has none.
+
+    A sparse one has the blocks of the pattern.
+    """
+    coo, found = as_coo(pattern), None
+    rest = coo.shape[coo.sparse_dim :]
     if not isinstance(g, SparseTensor):
-        if pattern.block:
-            return _blocks_of(g, pattern)
-        keys, rest = keys_of(as_coo(pattern)), pattern.shape[pattern.sparse_dim :]
-        if not g._layout.numel:
-            return g.new_zeros((pattern.nnz, *rest))
-        return IndexSelect.apply(reshape(g, (-1, *rest)), 0, keys)
-    if g._pattern is pattern or g._pattern.indices is pattern.indices:
+        if g._layout.numel:
+            rows = reshape(tiled(g, pattern.block, pattern.sparse_dim - 2), (-1, *rest))
+            found = IndexSelect.apply(rows, 0, keys_of(coo))
+    elif g._pattern is pattern or g._pattern.indices is pattern.indices:
         return values_of(g)
-    g = coalesced(g)
-    found = np.empty(pattern.nnz, np.int64)
-    launch(kernels.find_places, keys_of(as_coo(g._pattern))._data, keys_of(as_coo(pattern))._data, found)
+    else:
+        g = coalesced(grid(g))
+        if g._pattern.nnz:
+            found = _common_values(g, coo)
+    if found is None:
+        found = (values_of(g) if isinstance(g, SparseTensor) else g).new_zeros((coo.nnz, *rest))
+    return found if pattern is coo else reshape(found, values_shape(pattern))
+
+
+def _common_values(g: Any, coo: Pattern) -> Tensor:
+    found = np.empty(coo.nnz, np.int64)
+    launch(kernels.find_places, keys_of(g._pattern)._data, keys_of(coo)._data, found)
     places, values = plain(found), values_of(g)
-    if not g._pattern.nnz:
-        return values.new_zeros((pattern.nnz, *values._layout.shape[1:]))
     there = reshape(table.ge(places, 0), (-1, *(1,) * (values._layout.ndim - 1)))
     return table.where(there, IndexSelect.apply(values, 0, places.clamp(min=0)), cast(places.new_zeros(()), g.dtype))
 
 
-def _blocks_of(g: Tensor, pattern: Pattern) -> Tensor:
-    """The blocks of a dense matrix at the places of a pattern of blocks."""
-    (h, w), (m, n) = pattern.block, pattern.shape[:2]
-    tiles = reshape(g, (m // h, h, n // w, w, *g._layout.shape[2:])).transpose(1, 2)
-    flat = reshape(tiles, (-1, h, w, *g._layout.shape[2:]))
-    where = as_coo(pattern.like(shape=(m // h, n // w), block=()))
-    return IndexSelect.apply(flat, 0, keys_of(where))
+# -- compressed matrices ------------------------------------------------------------------------------------
+
+
+def tiled(x: Tensor, block: Any, d: int) -> Tensor:
+    """(*batch, m, n, *others) as (*batch, m / high, n / wide, high, wide, *others); d: the number of batch dims."""
+    if not block:
+        return x
+    shape, (high, wide) = tuple(x._layout.shape), block
+    m, n = (shape[d] // high if high else 0), (shape[d + 1] // wide if wide else 0)
+    return reshape(x, (*shape[:d], m, high, n, wide, *shape[d + 2 :])).transpose(d + 1, d + 2)
+
+
+def untiled(x: Tensor, block: Any, d: int) -> Tensor:
+    """The inverse of ``tiled``."""
+    if not block:
+        return x
+    shape = tuple(x._layout.shape)
+    size = shape[d] * block[0], shape[d + 1] * block[1]
+    return reshape(x.transpose(d + 1, d + 2), (*shape[:d], *size, *shape[d + 4 :]))
+
+
+def grid(x: Any) -> Any:
+    """A sparse tensor as COO, in which a block is a value: (*batch, rows, columns, *block, *dims of a value)."""
+    pattern = x._pattern
+    if pattern.kind == "sparse_coo":
+        return x
+    coo, values = as_coo(pattern), values_of(x)
+    if pattern.sparse_dim > 2:
+        values = reshape(values, (coo.nnz, *coo.shape[coo.sparse_dim :]))
+    return with_values(values, coo)
+
+
+def from_grid(x: Any, like: Pattern, dtype: Any) -> Tensor:
+    """The inverse of ``grid``: in the layout, shape and block of ``like``, with indices of a dtype."""
+    x = coalesced(x)
+    pattern, order = compressed(x._pattern, like, dtype)
+    return with_values(reshape(ordered_values(values_of(x), order), values_shape(pattern)), pattern)
+
+
+def same_layout(x: Any, like: Any) -> Any:
+    """A grid in the layout of a sparse tensor whose grid is of its shape."""
+    pattern = like._pattern
+    return x if pattern.kind == "sparse_coo" else from_grid(x, pattern, pattern.indices[0].dtype)

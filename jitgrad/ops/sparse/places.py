@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.core.dtypes import int32, int64
+from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import intern
 from jitgrad.core.sparse import Pattern
 from jitgrad.core.storage import empty_for
@@ -22,11 +22,10 @@ from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.kernels.loops import unique as run_kernels
 from jitgrad.kernels.loops.indexing import take_rows
 from jitgrad.ops.shape.copy import cast, contiguous
-from jitgrad.ops.shape.join import Stack
 
 __all__ = [
-    "Rows", "as_coo", "as_int64", "check_compressed", "coalescing", "compressed", "coo_pattern", "indices_of",
-    "keys_of", "keys_to_pattern", "plain", "rows_of", "sizes_of",
+    "Rows", "as_coo", "as_int64", "batch_of", "check_compressed", "coalescing", "compressed", "coo_pattern", "grid_of",
+    "indices_of", "is_across", "keys_of", "keys_to_pattern", "plain", "rows_of", "sizes_of", "values_shape",
 ]  # fmt: skip
 
 _INT64 = np.dtype(np.int64)
@@ -155,7 +154,7 @@ def _taken(array: Any, order: Any) -> Any:
 
 
 def rows_of(pattern: Pattern) -> Rows:
-    """The rows of a matrix."""
+    """The rows of a matrix; of a batch of compressed ones those of the matrix that has them on its diagonal."""
     known = pattern.known()
     if "rows" not in known:
         if pattern.kind == "sparse_coo":
@@ -163,39 +162,64 @@ def rows_of(pattern: Pattern) -> Rows:
             rows, cols = as_int64(pattern.indices[0])._data
             known["rows"] = Rows(rows, cols, pattern.shape[:2])
         else:
-            crow, rows, cols = _compressed_arrays(pattern)
-            if pattern.kind == "sparse_csr":
-                known["rows"] = Rows(rows, cols, pattern.shape[:2], crow)
+            starts, rows, cols, _ = _compressed_places(pattern)
+            count, (m, n) = math.prod(batch_of(pattern)), grid_of(pattern)
+            if is_across(pattern.kind):
+                known["rows"] = Rows(rows, cols, (count * n, count * m), starts).transposed()
             else:
-                known["rows"] = Rows(rows, cols, pattern.shape[1::-1], crow).transposed()
+                known["rows"] = Rows(rows, cols, (count * m, count * n), starts)
     return known["rows"]
 
 
+# -- compressed matrices ----------------------------------------------------------------------------------
+
+
+def is_across(kind: str) -> bool:
+    """Whether a layout compresses columns, not rows."""
+    return kind in ("sparse_csc", "sparse_bsc")
+
+
+def batch_of(pattern: Pattern) -> tuple[int, ...]:
+    """The sizes of the batch of compressed matrices."""
+    return pattern.shape[: pattern.sparse_dim - 2]
+
+
+def grid_of(pattern: Pattern) -> tuple[int, int]:
+    """How many rows and columns a matrix has; one of blocks: how many of blocks."""
+    m, n = pattern.shape[pattern.sparse_dim - 2 : pattern.sparse_dim]
+    high, wide = pattern.block or (1, 1)
+    return (m // high if high else 0), (n // wide if wide else 0)
+
+
 def check_compressed(pattern: Pattern, strictly: bool = False) -> tuple[Any, Any]:
-    """The two arrays of indices; RuntimeError for what does not fit, ``strictly``: also for columns out of order."""
-    if pattern.indices[0]._layout.ndim != 1:
-        raise NotImplementedError(f"{pattern.kind}: batches of sparse matrices have no ops but to_dense()")
-    crow, cols = (as_int64(i)._data for i in pattern.indices)
-    across = pattern.kind in ("sparse_csc", "sparse_bsc")
-    height, width = pattern.shape[1::-1] if across else pattern.shape[:2]
-    if pattern.block:
-        down, along = pattern.block[::-1] if across else pattern.block
-        height, width = height // down, width // along
+    """The indices as arrays, a row for each matrix; RuntimeError for what does not fit, ``strictly``: also for columns
+    out of order."""
+    across, count = is_across(pattern.kind), math.prod(batch_of(pattern))
+    height, width = grid_of(pattern)[::-1] if across else grid_of(pattern)
     first, second = ("ccol", "row") if across else ("crow", "col")
-    if len(crow) != height + 1:
+    if pattern.indices[0]._layout.shape != (*batch_of(pattern), height + 1):
         raise RuntimeError(f"{first}_indices.shape[-1] must be equal to the number of {first[1:]}s + 1 ({height + 1})")
-    found = np.zeros(2, np.int64)
+    if pattern.indices[1]._layout.shape[:-1] != batch_of(pattern):
+        raise RuntimeError(f"{second}_indices must have the batch dims {list(batch_of(pattern))} of the tensor")
+    crow, cols = (as_int64(i)._data.reshape(count, i._layout.shape[-1]) for i in pattern.indices)
+    found = np.zeros(1, np.int64)
     launch(kernels.first_bad, crow, cols, width, strictly, found)
     _refuse(int(found[0]), f"{first}_indices", f"{second}_indices")
     return crow, cols
 
 
-def _compressed_arrays(pattern: Pattern) -> tuple[Any, Any, Any]:
-    """(where compressed rows begin, the row of each place, its column)."""
-    crow, cols = check_compressed(pattern)
-    rows = _longs(len(cols))
-    launch(kernels.row_numbers, crow, rows)
-    return crow, rows, cols
+def _compressed_places(pattern: Pattern) -> tuple[Any, Any, Any, Any]:
+    """(where compressed rows begin, the row of each place, its column, the place): see the kernel."""
+    known = pattern.known()
+    if "compressed" not in known:
+        crow, cols = check_compressed(pattern)
+        across = is_across(pattern.kind)
+        width = grid_of(pattern)[0 if across else 1]
+        starts = _longs(crow.shape[0] * (crow.shape[1] - 1) + 1)
+        rows, columns, keys = _longs(cols.size), _longs(cols.size), _longs(cols.size)
+        launch(kernels.compressed_places, crow, cols, width, across, starts, rows, columns, keys)
+        known["compressed"] = starts, rows, columns, keys
+    return known["compressed"]
 
 
 def _refuse(code: int, first: str, second: str) -> None:
@@ -216,37 +240,46 @@ def _refuse(code: int, first: str, second: str) -> None:
         raise RuntimeError(f"`0 <= {second} < n{name}s` is not satisfied.")
 
 
-def indices_of(pattern: Pattern) -> Tensor:
-    """The indices as COO has them, (sparse dims, nnz), in the order of the values."""
-    if pattern.kind == "sparse_coo":
-        return pattern.indices[0]
-    known = pattern.known()
-    if "indices" not in known:
-        _, rows, cols = _compressed_arrays(pattern)
-        pair = (cols, rows) if pattern.kind in ("sparse_csc", "sparse_bsc") else (rows, cols)
-        known["indices"] = Stack.forward([plain(index) for index in pair], 0)
-    return known["indices"]
-
-
 def as_coo(pattern: Pattern) -> Pattern:
-    """The same places, in the same order, as COO."""
+    """The same places, in the same order, as COO; those of blocks, whose dims are then dense ones."""
     if pattern.kind == "sparse_coo":
         return pattern
     known = pattern.known()
     if "coo" not in known:
-        made = coo_pattern(indices_of(pattern), pattern.shape)
+        keys, d = _compressed_places(pattern)[3], pattern.sparse_dim
+        shape = (*batch_of(pattern), *grid_of(pattern), *pattern.block, *pattern.shape[d:])
         ordered = np.zeros(1, np.int64)
-        launch(kernels.in_order, keys_of(made)._data, ordered)
-        known["coo"] = made.like(coalesced=bool(ordered[0]))
+        launch(kernels.in_order, keys, ordered)
+        known["coo"] = keys_to_pattern(keys, shape, d, bool(ordered[0]))
     return known["coo"]
 
 
-def compressed(pattern: Pattern, kind: str) -> tuple[Pattern, Any]:
-    """(a coalesced COO pattern of a matrix as CSR or CSC, the order that its values go into; None: as they stand)."""
-    rows, cols = as_int64(pattern.indices[0])._data
-    small = int32 if pattern.indices[0]._layout.dtype is int32 else int64
-    made = Rows(rows, cols, pattern.shape[:2])
-    if kind == "sparse_csc":
-        made = made.transposed()
-    index = (cast(plain(made.crow), small), cast(plain(made.ordered_cols), small))
-    return Pattern(kind, index, pattern.shape, 2), made.order
+def indices_of(pattern: Pattern) -> Tensor:
+    """The indices as COO has them, (sparse dims, nnz), in the order of the values."""
+    return as_coo(pattern).indices[0]
+
+
+def values_shape(pattern: Pattern) -> tuple[int, ...]:
+    """The shape of the values of compressed matrices: (*batch, nnz, *block, *dims of a value)."""
+    return (*batch_of(pattern), pattern.nnz, *pattern.block, *pattern.shape[pattern.sparse_dim :])
+
+
+def compressed(pattern: Pattern, like: Pattern, dtype: Any) -> tuple[Pattern, Any]:
+    """(a coalesced COO pattern as the layout of ``like``, the order that its values go into; None: as they stand).
+
+    like: a pattern of that kind, shape and block, of which the indices are not looked at. dtype: that of the indices.
+    RuntimeError where the matrices of a batch have different numbers of places.
+    """
+    across, (m, n), count = is_across(like.kind), grid_of(like), math.prod(batch_of(like))
+    keys = keys_of(pattern)._data
+    rows, cols = _longs(len(keys)), _longs(len(keys))
+    launch(kernels.rows_and_columns, keys, m, n, across, rows, cols)
+    height, width = (n, m) if across else (m, n)
+    made = Rows(rows, cols, (count * height, width))
+    crow, found = _longs(count, height + 1), np.zeros(1, np.int64)
+    launch(kernels.starts_of_batch, made.crow, crow, found)
+    if found[0]:
+        raise RuntimeError("Expect the same number of specified elements per batch.")
+    cols = made.ordered_cols.reshape(*batch_of(like), len(keys) // max(count, 1))
+    crow = crow.reshape(*batch_of(like), height + 1)
+    return like.like(indices=(cast(plain(crow), dtype), cast(plain(cols), dtype))), made.order

@@ -32,12 +32,25 @@ from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
+from jitgrad.ops.sparse.attributes import title
 from jitgrad.ops.sparse.broadcast import broadcast_to
-from jitgrad.ops.sparse.convert import dense, title, to_compressed
-from jitgrad.ops.sparse.parts import at_places, coalesced, linearly, mapped, named, settled, values_of, with_values
-from jitgrad.ops.sparse.places import as_coo, coo_pattern, keys_of, keys_to_pattern, plain
+from jitgrad.ops.sparse.convert import dense, to_compressed, to_coo
+from jitgrad.ops.sparse.parts import (
+    at_places,
+    coalesced,
+    from_grid,
+    grid,
+    linearly,
+    mapped,
+    named,
+    same_layout,
+    settled,
+    values_of,
+    with_values,
+)
+from jitgrad.ops.sparse.places import coo_pattern, is_across, keys_of, keys_to_pattern, plain
 
-__all__ = ["add", "in_place", "sparse_of"]
+__all__ = ["add", "in_place"]
 
 # Those that are zero at zero; ``_LINEAR`` of them need no sums first.
 _UNARY = (
@@ -128,20 +141,6 @@ def _promoted(x: Any, y: Any) -> dtypes.dtype:
     return result_type(*[values_of(t) if isinstance(t, SparseTensor) else t for t in (x, y)])
 
 
-def sparse_of(x: Any, other: Any) -> Any:
-    """``x`` as COO."""
-    return x if x._pattern.kind == "sparse_coo" else other
-
-
-def _same_kind(result: Any, x: Any) -> Any:
-    kind = x._pattern.kind
-    return result if kind == "sparse_coo" else to_compressed(result, kind, block=x._pattern.block or None)
-
-
-def _as_coo(x: Any) -> Any:
-    return x if x._pattern.kind == "sparse_coo" else with_values(values_of(x), as_coo(x._pattern))
-
-
 # -- sums ----------------------------------------------------------------------------------------------------
 
 
@@ -158,17 +157,15 @@ def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
             raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
         if _number(y):
             raise SparseOperand("add.out", x._layout.backend)
-        return dense(x) + _scaled(y, alpha)
+        return _add_to_dense(y, x, alpha)  # as in PyTorch, alpha is the sparse one's in either order
+    if x._pattern.kind != "sparse_coo":
+        return _sum_of_compressed(x, y, alpha)
     if x.shape != y.shape:
         raise RuntimeError(
             f"add: expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}"
         )
-    if x._pattern.kind != y._pattern.kind:
+    if y._pattern.kind != "sparse_coo":
         raise RuntimeError(f"add: expected tensors of one layout, but got {title(x)} and {title(y)}")
-    if x._pattern.kind != "sparse_coo":
-        if x._pattern.block:
-            return to_compressed(dense(x) + _scaled(dense(y), alpha), x._pattern.kind, block=x._pattern.block)
-        return _same_kind(add(_as_coo(x), _as_coo(y), alpha), x)
     for one, other, factor in ((x, y, alpha), (y, x, 1)):
         if not one._pattern.nnz and x._pattern.sparse_dim != y._pattern.sparse_dim:
             return _scaled(other, factor).to(_promoted(x, y))
@@ -180,6 +177,22 @@ def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
     if grad_state.enabled and (x._requires_grad or y._requires_grad):
         return SumOfSparse.apply(x, y, alpha)
     return _merged(x, y, alpha)
+
+
+def _sum_of_compressed(x: Any, y: Any, alpha: Any) -> Tensor:
+    if x.shape != y.shape:
+        raise RuntimeError(
+            f"torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape "
+            f"{list(x.shape)} and tensor `other` with shape {list(y.shape)}"
+        )
+    if x._pattern.kind != y._pattern.kind:
+        for one in (x, y):
+            if is_across(one._pattern.kind):
+                raise RuntimeError(
+                    f"crow_indices expected sparse row compressed tensor layout but got {title(one)}"
+                )
+        raise RuntimeError(f"add: expected tensors of one layout, but got {title(x)} and {title(y)}")
+    return same_layout(add(grid(x), grid(y), alpha), x)
 
 
 class SumOfSparse(Structured, listed=False):
@@ -234,7 +247,8 @@ def _check_same(x: Tensor, y: Any) -> None:
     if x.shape != y.shape:
         raise RuntimeError(
             f"add: expected 'self' and 'other' to have same size, but self has size {list(x.shape)} while other has "
-            f"size {list(y.shape)} (FYI: dense-sparse addition does not currently support broadcasting)"
+            f"size {list(y.shape)} (FYI: {'dense' if y._pattern.kind == 'sparse_coo' else 'op2'}-sparse addition does "
+            "not currently support broadcasting)"
         )
 
 
@@ -255,9 +269,9 @@ class DensePlusSparse(Structured, listed=False):
 
 
 def _rows_added(x: Tensor, y: Any, alpha: Any, write: Any) -> Tensor:
-    if y._pattern.block or (y._pattern.kind != "sparse_coo" and y._pattern.indices[0].ndim > 1):
+    if y._pattern.block:
         return x + _scaled(cast(dense(y), x.dtype), alpha)
-    y = settled(_as_coo(y))
+    y = settled(grid(y))
     pattern = y._pattern
     values = cast(values_of(y), x.dtype)
     if not pattern.nnz or not x.numel():
@@ -328,9 +342,12 @@ def _times_number(x: Any, number: Any) -> Any:
 
 def _common(x: Any, y: Any) -> Tensor:
     if x._pattern.kind != "sparse_coo":
-        return _same_kind(_common(_as_coo(x), coalesced(_as_coo(y))), x)
-    if y._pattern.kind != "sparse_coo":
-        y = _as_coo(y)
+        same = x._pattern.block == y._pattern.block
+        product = _common(*[coalesced(grid(t) if same else to_coo(t)) for t in (x, y)])
+        if same:
+            return from_grid(product, x._pattern, dtypes.int64)
+        return to_compressed(product, x._pattern.kind, block=x._pattern.block)
+    y = to_coo(y)
     for one, other in ((x, y), (y, x)):
         if not settled(one)._pattern.coalesced:  # of one that isn't coalesced PyTorch keeps all places
             values = values_of(one) * at_places(coalesced(other), one._pattern)

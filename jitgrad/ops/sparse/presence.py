@@ -56,20 +56,34 @@ def _refusing(kind: type[Exception], text: str) -> Any:
     return refuse
 
 
+def _no_storage(self: Any) -> NoReturn:
+    kind = "SparseTensorImpl" if self._pattern.kind == "sparse_coo" else "SparseCsrTensorImpl"
+    raise NotImplementedError(f"Cannot access storage of {kind}")
+
+
+def _check_coo(self: Any, what: str) -> None:
+    """RuntimeError for a compressed matrix."""
+    if self._pattern.kind != "sparse_coo":
+        raise RuntimeError(f"Sparse {self._pattern.kind[-3:].upper()} tensors do not have {what}")
+
+
+def _is_contiguous(self: Any, memory_format: Any = None) -> bool:
+    _check_coo(self, "is_contiguous")
+    return False
+
+
 _NO_POINTER = "Cannot access data pointer of Tensor that doesn't have storage"
-_NO_STORAGE = "Cannot access storage of SparseTensorImpl"
 _NO_SHAPE = "reshape is not implemented for sparse tensors"
 _NO_EXPAND = "expand is unsupported for Sparse tensors"
 _METHODS = {
     "data_ptr": _refusing(RuntimeError, _NO_POINTER), "tolist": _refusing(RuntimeError, _NO_POINTER),
-    "storage": _refusing(NotImplementedError, _NO_STORAGE),
-    "untyped_storage": _refusing(NotImplementedError, _NO_STORAGE),
+    "storage": _no_storage, "untyped_storage": _no_storage,
     "numpy": _refusing(TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."),
     "__array__": _refusing(TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."),
     "reshape": _refusing(RuntimeError, _NO_SHAPE), "flatten": _refusing(RuntimeError, _NO_SHAPE),
     "expand": _refusing(RuntimeError, _NO_EXPAND), "repeat": _refusing(RuntimeError, _NO_EXPAND),
     "expand_as": _refusing(RuntimeError, _NO_EXPAND),
-    "is_contiguous": lambda self, memory_format=None: False,
+    "is_contiguous": _is_contiguous,
     "type": _type,
 }  # fmt: skip
 for _name, _function in _METHODS.items():
@@ -79,6 +93,7 @@ for _name in ("reshape", "flatten"):
 
 
 def _stride(self: Any, dim: Any = None) -> Any:
+    _check_coo(self, "strides")
     return (0,) * self.ndim if dim is None else 0
 
 

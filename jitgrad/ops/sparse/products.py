@@ -1,7 +1,6 @@
-"""Products with sparse matrices.
+"""Products with sparse matrices, made of those in row_products.py.
 
-``RowsProduct`` and ``SampledProduct`` work on values and dense matrices, and their gradients are made of each other. A
-product of two sparse matrices lists the pairs of elements whose products it sums.
+A product of two sparse matrices lists the pairs of elements whose products it sums.
 """
 
 from __future__ import annotations
@@ -12,12 +11,8 @@ import numpy as np
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import expected_scalar_type
-from jitgrad.core.layout import intern
 from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
-from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.dispatch.structured import Structured
@@ -27,10 +22,9 @@ from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.indexing.scatter_reduce import scatter_reduce
 from jitgrad.ops.linalg.matrix_products import Mm, conj
-from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.join import cat, stack
 from jitgrad.ops.shape.view import UnsafeView, reshape
-from jitgrad.ops.sparse.convert import to_compressed, to_coo
+from jitgrad.ops.sparse.convert import dense, to_compressed, to_coo
 from jitgrad.ops.sparse.parts import (
     Coalesce,
     at_places,
@@ -41,83 +35,29 @@ from jitgrad.ops.sparse.parts import (
     values_of,
     with_values,
 )
-from jitgrad.ops.sparse.places import Rows, as_coo, coo_pattern, keys_of, keys_to_pattern, plain, rows_of
+from jitgrad.ops.sparse.places import (
+    as_coo,
+    coo_pattern,
+    keys_of,
+    keys_to_pattern,
+    plain,
+    rows_of,
+)
+from jitgrad.ops.sparse.row_products import RowsProduct
 
-__all__ = ["RowsProduct", "SampledProduct", "mm"]
-
-
-def _sample_rows() -> Rows:
-    return Rows(np.array([2, 0, 2, 0]), np.array([1, 3, 0, 0]), (3, 4))
-
-
-def _as_matrix(values: Any, rows: Rows) -> Any:
-    out = np.zeros(rows.shape, values.dtype)
-    np.add.at(out, (rows.rows, rows.cols), values)
-    return out
+__all__ = ["mm"]
 
 
-def _new(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    layout = intern(like._layout.numpy_dtype, shape)
-    return wrap(empty_for(layout), layout)
-
-
-def _rows_batched(call: BatchedCall) -> Any:
-    """Dense matrices of a batch stand beside each other; values of a batch go one by one."""
-    if call.batched != {"dense"}:
-        return one_by_one(call)
-    b, k, n = call["dense"]._layout.shape
-    out = call.run(dense=reshape(call["dense"].movedim(0, 1), (k, b * n)))
-    return reshape(out, (out._layout.shape[0], b, n)).movedim(1, 0)
-
-
-class RowsProduct(Structured):
-    """The matrix of ``values`` at the places of ``rows`` times a dense one."""
-
-    name, linear, batch = "_sparse_rows_product", ("values", "dense"), _rows_batched
-    samples = cases(lambda: (draw(4), draw(4, 2), _sample_rows()), lambda: (draw(4), draw(4, 1), _sample_rows()))
-    reference = lambda values, dense, rows: _as_matrix(values, rows) @ dense
-
-    def forward(values, dense, rows):
-        out = _new((rows.shape[0], dense._layout.shape[1]), values)
-        if out._layout.numel:
-            arranged = ordered_values(values.detach(), rows.order)
-            launch(kernels.rows_product, contiguous(arranged)._data, rows.crow, rows.ordered_cols,
-                   contiguous(dense.detach())._data, out._data)  # fmt: skip
-        return out
-
-    def grad_values(g, dense, rows):
-        return SampledProduct.apply(g, conj(dense), rows)
-
-    def grad_dense(g, values, rows):
-        return RowsProduct.apply(conj(values), g, rows.transposed())
-
-
-class SampledProduct(Structured):
-    """The elements of x y^T at the places of ``rows``: (nnz,)."""
-
-    name, linear = "_sparse_sampled_product", ("x", "y")
-    samples = cases(lambda: (draw(3, 2), draw(4, 2, seed=1), _sample_rows()))
-    reference = lambda x, y, rows: (x @ y.T)[rows.rows, rows.cols]
-
-    def forward(x, y, rows):
-        out = _new((len(rows.rows),), x)
-        launch(kernels.sampled_product, contiguous(x.detach())._data, contiguous(y.detach())._data, rows.rows,
-               rows.cols, out._data)  # fmt: skip
-        return out
-
-    def grad_x(g, y, rows):
-        return RowsProduct.apply(g, conj(y), rows)
-
-    def grad_y(g, x, rows):
-        return RowsProduct.apply(g, conj(x), rows.transposed())
-
-
-# -- matrices ----------------------------------------------------------------------------------------------
+def _is_compressed(x: Any) -> bool:
+    return isinstance(x, SparseTensor) and x._pattern.kind != "sparse_coo"
 
 
 def _check(op: str, x: Tensor, y: Tensor) -> None:
+    named_so = _is_compressed(x) or _is_compressed(y)
     for place, t in ((1, x), (2, y)):
         if t.ndim != 2:
+            if named_so:
+                raise RuntimeError(f"mat{place} must be a matrix, got {t.ndim}-D tensor")
             raise RuntimeError(f"{op}: Expected {t.ndim}-D argument mat{place} to be 2-D")
     if x.shape[1] != y.shape[0]:
         if isinstance(x, SparseTensor) and x._pattern.kind == "sparse_coo" and not isinstance(y, SparseTensor):
@@ -176,7 +116,7 @@ def mm(input: Any, mat2: Any, masked: bool = False) -> Tensor:
 
 
 def _sparse_product(x: Any, y: Any) -> Tensor:
-    kind = x._pattern.kind
+    as_csr = x._pattern.kind != "sparse_coo"
     x, y = coalesced(to_coo(x)), coalesced(to_coo(y))
     a, b = rows_of(x._pattern), rows_of(y._pattern)
     count = np.zeros(1, np.int64)
@@ -187,7 +127,7 @@ def _sparse_product(x: Any, y: Any) -> Tensor:
     products = IndexSelect.apply(left, 0, plain(at_x)) * IndexSelect.apply(right, 0, plain(at_y))
     pattern = keys_to_pattern(keys, (a.shape[0], b.shape[1]), 2, False)
     out = named(Coalesce.apply(with_values(products, pattern)), "SparseSparseMatmulBackward0")
-    return out if kind == "sparse_coo" else to_compressed(out, kind)
+    return to_compressed(out, "sparse_csr") if as_csr else out
 
 
 @sparse_form("mv")
@@ -195,6 +135,8 @@ def mv(input: Any, vec: Any) -> Tensor:
     """A sparse matrix times a vector."""
     if not isinstance(input, SparseTensor) or (isinstance(vec, SparseTensor) and vec.ndim == 1):
         raise SparseOperand("mv")
+    if _is_compressed(input):
+        return named(addmv(vec.new_zeros(1), input, vec, beta=0), "MvBackward0")
     if input.ndim != 2 or vec.ndim > 1:
         raise RuntimeError(f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {input.ndim}, tensor Dim: "
                            f"{vec.ndim}")  # fmt: skip
@@ -203,18 +145,41 @@ def mv(input: Any, vec: Any) -> Tensor:
     return UnsafeView.apply(mm(input, vec.unsqueeze(1)), (input.shape[0],))
 
 
+@sparse_form("addmv")
+def addmv(input: Tensor, mat: Any, vec: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta input + alpha mat vec of a compressed matrix."""
+    if not _is_compressed(mat) or isinstance(vec, SparseTensor) or isinstance(input, SparseTensor):
+        raise SparseOperand("addmv")
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    m, n = mat.shape
+    size = input.shape[0] if input.ndim and input.numel() != 1 else m
+    if vec.shape[0] != n or size != m:
+        raise RuntimeError(f"size mismatch, got input ({size}), mat ({m}x{n}), vec ({vec.shape[0]})")
+    product = UnsafeView.apply(mm(mat, vec.unsqueeze(1)), (m,))
+    return named(_added(product, input, beta, alpha), "AddmvBackward0")
+
+
+def _added(product: Any, input: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta input + alpha product; of beta 0 the input does not count, not even its NaN."""
+    product = product if alpha == 1 and not isinstance(alpha, float) else product * alpha
+    if isinstance(product, SparseTensor) and not isinstance(input, SparseTensor):
+        product = dense(product)
+    elif isinstance(input, SparseTensor) and not isinstance(product, SparseTensor):
+        raise SparseOperand("addmm")
+    if isinstance(input, SparseTensor) and input._pattern.kind != product._pattern.kind:
+        product = product.to_sparse(layout=input.layout)
+    if beta == 0:
+        return product
+    if not isinstance(input, SparseTensor):
+        input = input.expand(product.shape)
+    return (input if beta == 1 else input * beta) + product
+
+
 @sparse_form("addmm", "_sparse_addmm")
 def addmm(input: Tensor, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1, masked: bool = False) -> Tensor:
     """beta input + alpha mat1 mat2."""
-    product = mm(mat1, mat2, masked)
-    product = product if alpha == 1 and not isinstance(alpha, float) else product * alpha
-    if beta == 0:
-        return product
-    if isinstance(product, SparseTensor) != isinstance(input, SparseTensor):
-        if isinstance(input, SparseTensor):
-            raise SparseOperand("addmm")
-        return input * beta + product
-    return (input if beta == 1 else input * beta) + product
+    return _added(mm(mat1, mat2, masked), input, beta, alpha)
 
 
 sparse_form("addmm_")(lambda self, mat1, mat2, beta=1, alpha=1: self.copy_(
@@ -226,12 +191,14 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     """Products of stacks of matrices, the first of them sparse: one product of a matrix with these on its diagonal."""
     if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
         raise SparseOperand("bmm")
+    if input.ndim != 3 and _is_compressed(input):
+        raise RuntimeError("batch1 must be a 3D tensor")
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
         raise RuntimeError(
             f"bmm: expected stacks of matrices that fit, but got sizes {list(input.shape)} and {list(mat2.shape)}"
         )
     b, m, k = input.shape
-    x = settled(input)
+    x = settled(to_coo(input))
     sample, row, col = keys_and_dims(x._pattern).unbind(0)
     index = stack((sample * m + row, sample * k + col))
     where = coo_pattern(index, (b * m, b * k), x._pattern.coalesced)
@@ -302,34 +269,8 @@ def sparse_addmm(mat: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any
     return addmm(mat, mat1, mat2, beta, alpha, True)
 
 
-def sampled_addmm(input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
-    """beta input + alpha (mat1 mat2), computed at the places of ``input``, a CSR matrix, alone."""
-    if not isinstance(input, SparseTensor) or input._pattern.kind not in ("sparse_csr", "sparse_csc"):
-        raise RuntimeError("sampled_addmm: Expected self to be a CSR matrix")
-    if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
-        raise RuntimeError("sampled_addmm: Expected mat1 and mat2 to have strided layout")
-    if mat1.shape[-1] != mat2.shape[-2]:
-        raise RuntimeError(
-            f"sampled_addmm: mat1 and mat2 shapes cannot be multiplied ({mat1.shape[-2]}x{mat1.shape[-1]} and "
-            f"{mat2.shape[-2]}x{mat2.shape[-1]})"
-        )
-    if mat1.ndim > 2:
-        raise NotImplementedError("sampled_addmm: batches of matrices are not there")
-    if (mat1.shape[0], mat2.shape[1]) != tuple(input.shape):
-        raise RuntimeError(
-            f"sampled_addmm: self.shape{list(input.shape)} must match the product's ({mat1.shape[0]}x{mat2.shape[1]})"
-        )
-    products = SampledProduct.apply(mat1, mat2.t(), rows_of(input._pattern)) * alpha
-    values = products if beta == 0 else values_of(input) * beta + products
-    found = named(with_values(values, input._pattern), "SparseSampledAddmmBackward0")
-    if out is not None:
-        out.become(found)
-        return out
-    return found
-
-
-for _function, _name in ((sparse_mm, "mm"), (sparse_addmm, "addmm"), (sampled_addmm, "sampled_addmm")):
-    public(_function, f"sparse_{_name}" if _name != "sampled_addmm" else _name, module="sparse")
+for _function in (sparse_mm, sparse_addmm):
+    public(_function, _function.__name__, module="sparse")
 
 
 def spmm(input: Any, mat2: Any) -> Tensor:

@@ -16,8 +16,9 @@ from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
 from jitgrad.ops.indexing.unique import unique
 from jitgrad.ops.reduction.sums import FULL
 from jitgrad.ops.shape.copy import cast, cast_gradient
-from jitgrad.ops.sparse.convert import title, to_coo
-from jitgrad.ops.sparse.parts import coalesced, named, settled, values_of, with_values
+from jitgrad.ops.sparse.attributes import title
+from jitgrad.ops.sparse.convert import to_coo
+from jitgrad.ops.sparse.parts import coalesced, from_grid, grid, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
 
 __all__: list[str] = []
@@ -86,8 +87,21 @@ def sum_(input: Any, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = Non
     if dim is FULL or dim is None:
         return Total.apply(input, dtype)
     if input._pattern.kind != "sparse_coo":
-        return _summed(to_coo(input), dim, keepdim, dtype)
+        return _summed_csr(input, dim, keepdim, dtype)
     return _summed(input, dim, keepdim, dtype)
+
+
+def _summed_csr(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
+    """Sums of a CSR matrix, as one."""
+    if x._pattern.kind != "sparse_csr":
+        raise RuntimeError(
+            "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got layout "
+            f"{title(x)}"
+        )
+    if not keepdim:
+        raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+    found = to_coo(_summed(grid(x), dim, True, dtype))
+    return from_grid(found, x._pattern.like(shape=tuple(found.shape)), x._pattern.indices[0].dtype)
 
 
 @sparse_form("any")

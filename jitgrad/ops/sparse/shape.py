@@ -10,21 +10,20 @@ import numpy as np
 from jitgrad.core.dtypes import int64
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
-from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor, sparse_tensor
+from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_history
 from jitgrad.dispatch.sparse_calls import sparse_form
-from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.indexing.search import searchsorted
 from jitgrad.ops.reduction.sort import sort
-from jitgrad.ops.shape.copy import cast, cast_gradient
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.rearrange import repeat_interleave
 from jitgrad.ops.sparse.convert import to_coo
-from jitgrad.ops.sparse.parts import linearly, named, settled, values_of, with_values
+from jitgrad.ops.sparse.parts import coalesced, linearly, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
 
 __all__: list[str] = []
@@ -79,17 +78,31 @@ def _reordered(x: Any, order: list[int], name: str, ordered: bool | None) -> Ten
 
 
 def _turned(x: Any, order: list[int], name: str) -> Tensor:
-    """A compressed matrix transposed: rows become columns."""
+    """Compressed matrices with two dims exchanged: rows become columns, or the batch is another. They are views."""
     pattern = x._pattern
-    if order == list(range(x.ndim)):
-        return with_values(values_of(x), pattern)
-    if x.ndim != 2:
-        raise SparseOperand("transpose.int", x._layout.backend)
-    values = values_of(x)
-    if pattern.block:
-        values = values.transpose(1, 2)
-    made = Pattern(_TURNED[pattern.kind], pattern.indices, pattern.shape[::-1], 2, block=pattern.block[::-1])
-    return named(with_values(values, made), name)
+    d, values = pattern.sparse_dim - 2, values_of(x)
+    if x.ndim > d + 2:
+        raise RuntimeError("transpose(): hybrid sparse compressed tensors with dense dimensions are not supported")
+    moved = [k for k in range(x.ndim) if order[k] != k]
+    if len(moved) > 2:
+        raise SparseOperand("as_strided", x._layout.backend)
+    if moved and moved[0] < d <= moved[1]:
+        raise RuntimeError(
+            "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
+            f"{moved[0]}(Batch) and {moved[1]}(Sparse)"
+        )
+    made = pattern
+    if moved and moved[0] >= d:
+        values = values.transpose(d + 1, d + 2) if pattern.block else values
+        shape = (*pattern.shape[:d], *pattern.shape[: d - 1 if d else None : -1])
+        made = pattern.like(kind=_TURNED[pattern.kind], shape=shape, block=pattern.block[::-1])
+    elif moved:
+        values = values.transpose(*moved)
+        index = tuple([i.transpose(*moved) for i in pattern.indices])
+        made = pattern.like(indices=index, shape=tuple([x.shape[k] for k in order]))
+    result = named(with_values(values, made), name)
+    result._base = x if x._base is None else x._base
+    return result
 
 
 @sparse_form("transpose", "swapaxes", "swapdims")
@@ -146,8 +159,7 @@ for _name, _function in {
 def unsqueeze(input: Any, dim: Any) -> Tensor:
     """A dim of size 1 more: a sparse one up to the last sparse dim, else a dense one."""
     x = settled(input)
-    if x._pattern.kind != "sparse_coo":
-        raise SparseOperand("unsqueeze", x._layout.backend)
+    x.stride()  # which those have not that can't get a dim
     pattern, d = x._pattern, normalize_dim(dim, x.ndim + 1)
     shape = [*x.shape[:d], 1, *x.shape[d:]]
     if d > pattern.sparse_dim:
@@ -173,6 +185,7 @@ def _writing(name: str, form: Any) -> None:
 
 
 def _as_strided(self: Any, *args: Any, **options: Any) -> Any:
+    self.stride()
     raise SparseOperand("as_strided", self._layout.backend)
 
 
@@ -194,6 +207,17 @@ def _kept(x: Any, there: Tensor, index: Tensor, shape: Any, coalesced: bool) -> 
     return with_values(values, coo_pattern(IndexSelect.forward(index, 1, places), shape, coalesced))
 
 
+def _selected(x: Any, d: int, k: int) -> Tensor:
+    """Of a batch of compressed matrices that of one index, or of their values those of one index."""
+    pattern, shape = x._pattern, tuple([m for e, m in enumerate(x.shape) if e != d])
+    if d < pattern.sparse_dim - 2:
+        values, index = values_of(x).select(d, k), tuple([i.select(d, k) for i in pattern.indices])
+        made = pattern.like(indices=index, shape=shape, sparse_dim=pattern.sparse_dim - 1)
+    else:
+        values, made = values_of(x).select(d - 1 + len(pattern.block), k), pattern.like(shape=shape)
+    return named(with_values(values, made), "SelectBackward0")
+
+
 @sparse_form("select")
 def select(input: Any, dim: Any, index: Any) -> Tensor:
     """The slice of one index: dense, if no sparse dim is left."""
@@ -202,7 +226,13 @@ def select(input: Any, dim: Any, index: Any) -> Tensor:
     if not -n <= k < n:
         raise IndexError(f"select(): index {k} out of range for tensor of size {list(input.shape)} at dimension {d}")
     k %= n
-    x = _coo(input)
+    if input._pattern.kind != "sparse_coo" and not input._pattern.sparse_dim > d >= input._pattern.sparse_dim - 2:
+        return _selected(input, d, k)
+    if input._pattern.sparse_dim > 2 and input._pattern.kind != "sparse_coo":
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors."
+        )
+    x = coalesced(_coo(input)) if input._pattern.kind != "sparse_coo" else settled(input)
     pattern = x._pattern
     if d >= pattern.sparse_dim:
         shape = tuple([m for e, m in enumerate(x.shape) if e != d])
@@ -301,7 +331,7 @@ def _get(self: Any, key: Any) -> Any:
         elif isinstance(k, slice) and k == slice(None):
             d += 1
         elif isinstance(k, slice):
-            raise SparseOperand("as_strided", self._layout.backend)
+            _as_strided(self)
         elif isinstance(k, Tensor) and k.ndim:
             if len(keys) > 1 or k.ndim > 1 or k.dtype.category != 1:
                 raise SparseOperand("index.Tensor", self._layout.backend)
@@ -371,58 +401,3 @@ def stack(tensors: Any, dim: Any = 0) -> Tensor:
     """Tensors side by side along a new dim."""
     d = normalize_dim(dim, tensors[0].ndim + 1)
     return named(joined([one.unsqueeze(d) for one in tensors], d), "StackBackward0")
-
-
-# -- copies and casts ------------------------------------------------------------------------------------------
-
-
-class CloneSparse(Structured, listed=False):
-    """A copy of values and indices; the gradient passes unchanged."""
-
-    name, grad_name, linear, half, sparse = "_clone_sparse", "CloneBackward0", ("x",), True, True
-
-    def forward(x):
-        pattern = x._pattern
-        made = pattern.like(indices=tuple([i.clone() for i in pattern.indices]))
-        return sparse_tensor(made, x._stored.detach().clone())
-
-    def grad_x(g):
-        return g
-
-
-class CastSparse(Structured, listed=False):
-    """The values as ``dtype``."""
-
-    name, grad_name, linear, half, sparse = "_cast_sparse", "ToCopyBackward0", ("x",), True, True
-
-    def forward(x, dtype):
-        return sparse_tensor(x._pattern, cast(x._stored.detach(), dtype))
-
-    def grad_x(g, x_layout):
-        return cast_gradient(g, x_layout.dtype)
-
-
-@sparse_form("clone")
-def clone(input: Any, *, memory_format: Any = None) -> Tensor:
-    """A copy, of indices too."""
-    if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
-        raise RuntimeError("unsupported memory format option Contiguous")
-    return CloneSparse.apply(input)
-
-
-@sparse_form("clone", op=True)
-def _clone(input: Any, memory_format: Any = None) -> Tensor:
-    return clone(input)
-
-
-@sparse_form("to_copy", op=True)
-def _to_copy(x: Any, dtype: Any, memory_format: Any = None) -> Tensor:
-    if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
-        raise RuntimeError("unsupported memory format option Contiguous")
-    return clone(x) if x.dtype is dtype else CastSparse.apply(x, dtype)
-
-
-@sparse_form("contiguous")
-def _contiguous(input: Any, memory_format: Any = None) -> Tensor:
-    """PyTorch has no order of memory for sparse tensors."""
-    raise RuntimeError("unsupported memory format option Contiguous")
