@@ -13,8 +13,9 @@ from jitgrad.kernels.launch import loop
 
 __all__ = [
     "blocks_of_places", "compressed_places", "count_pairs", "find_places", "first_bad", "flat_places", "in_order",
-    "merge_places", "pairs_of_products", "places_in_blocks", "places_of_keys", "rows_and_columns", "rows_in_order",
-    "rows_product", "sampled_product", "solve_rows", "starts_of_batch", "sum_segments",
+    "merge_places", "pairs_of_products", "places_in_batch", "places_in_blocks", "places_of_keys", "row_numbers",
+    "rows_and_columns", "rows_in_order", "rows_product", "sampled_product", "solve_rows", "starts_of_batch",
+    "sum_segments",
 ]  # fmt: skip
 
 NEGATIVE, TOO_LARGE, BAD_START, BAD_END, BAD_STEP, BAD_ORDER = 1, 2, 3, 4, 5, 6
@@ -103,18 +104,33 @@ def merge_places(x, y, x_to, y_to, keys, count):
 
 
 @loop
-def compressed_places(crow, cols, width, across, starts, rows, columns, keys):
-    """The places of a batch of matrices: row and column of each in the matrix that has these on its diagonal, where the
-    rows of that begin, and the place counted through batch, rows and columns; across: columns are compressed."""
+def row_numbers(crow, rows):
+    """The row of each place."""
+    for r in range(crow.size - 1):
+        for p in range(crow[r], crow[r + 1]):
+            rows[p] = r
+
+
+@loop
+def compressed_places(crow, cols, width, starts, rows, columns):
+    """Row and column of each place of a batch in the matrix that has these on its diagonal; where its rows begin."""
     height, nnz = crow.shape[1] - 1, cols.shape[1]
     starts[0] = 0
     for b in range(crow.shape[0]):
         for r in range(height):
             starts[b * height + r + 1] = b * nnz + crow[b, r + 1]
             for p in range(crow[b, r], crow[b, r + 1]):
-                k, row, column = b * nnz + p, b * height + r, b * width + cols[b, p]
-                rows[k], columns[k] = row, column
-                keys[k] = column * height + r if across else row * width + cols[b, p]
+                rows[b * nnz + p], columns[b * nnz + p] = b * height + r, b * width + cols[b, p]
+
+
+@loop
+def places_in_batch(rows, columns, height, width, across, keys):
+    """Those places counted through the batch, rows and columns; across: rows are columns."""
+    for j in range(keys.size):
+        if across:
+            keys[j] = columns[j] * height + rows[j] % height
+        else:
+            keys[j] = rows[j] * width + columns[j] % width
 
 
 @loop

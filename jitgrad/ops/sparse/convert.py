@@ -108,11 +108,13 @@ def to_coo(x: Any, sparse_dim: int | None = None) -> Any:
 
 def _without_blocks(x: Any, of: Pattern) -> Tensor:
     """A grid of blocks as a COO tensor of their elements, block by block."""
-    d, (high, wide) = of.sparse_dim, of.block
-    keys = np.empty(x._pattern.nnz * high * wide, np.int64)
-    launch(kernels.places_in_blocks, keys_of(x._pattern)._data, grid_of(of)[1], high, wide, keys)
-    values = reshape(values_of(x), (len(keys), *of.shape[d:]))
-    return with_values(values, keys_to_pattern(keys, of.shape, d, False))
+    known, d, (high, wide) = of.known(), of.sparse_dim, of.block
+    if "elements" not in known:
+        keys = np.empty(x._pattern.nnz * high * wide, np.int64)
+        launch(kernels.places_in_blocks, keys_of(x._pattern)._data, grid_of(of)[1], high, wide, keys)
+        known["elements"] = keys_to_pattern(keys, of.shape, d, False)
+    pattern = known["elements"]
+    return with_values(reshape(values_of(x), (pattern.nnz, *of.shape[d:])), pattern)
 
 
 def _in_blocks(x: Any, block: tuple[int, int]) -> Tensor:
@@ -150,7 +152,10 @@ def to_compressed(x: Any, kind: str, dense_dim: int | None = None, block: Any = 
         raise RuntimeError(f"to_{kind}: Expected product of batch dimensions to be non-zero.")
     _check_divisible(caller, shape[d:], block)
     like = Pattern(kind, (), shape, d + 2, block=tuple(block or ()))
-    return from_grid(to_coo(tiled(x, block, d), d + 2), like, int64)
+    tiles = tiled(x, block, d)
+    if block:  # as one dim, of which it is quicker to tell whether all is zero
+        tiles = reshape(tiles, (*tiles.shape[: d + 2], math.prod(tiles.shape[d + 2 :])))
+    return from_grid(to_coo(tiles, d + 2), like, int64)
 
 
 def _check_divisible(caller: str, shape: tuple[int, ...], block: Any) -> None:

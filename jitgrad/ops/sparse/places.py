@@ -22,6 +22,7 @@ from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.kernels.loops import unique as run_kernels
 from jitgrad.kernels.loops.indexing import take_rows
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.join import Stack
 
 __all__ = [
     "Rows", "as_coo", "as_int64", "batch_of", "check_compressed", "coalescing", "compressed", "coo_pattern", "grid_of",
@@ -162,7 +163,7 @@ def rows_of(pattern: Pattern) -> Rows:
             rows, cols = as_int64(pattern.indices[0])._data
             known["rows"] = Rows(rows, cols, pattern.shape[:2])
         else:
-            starts, rows, cols, _ = _compressed_places(pattern)
+            starts, rows, cols = _compressed_places(pattern)
             count, (m, n) = math.prod(batch_of(pattern)), grid_of(pattern)
             if is_across(pattern.kind):
                 known["rows"] = Rows(rows, cols, (count * n, count * m), starts).transposed()
@@ -208,17 +209,20 @@ def check_compressed(pattern: Pattern, strictly: bool = False) -> tuple[Any, Any
     return crow, cols
 
 
-def _compressed_places(pattern: Pattern) -> tuple[Any, Any, Any, Any]:
-    """(where compressed rows begin, the row of each place, its column, the place): see the kernel."""
+def _compressed_places(pattern: Pattern) -> tuple[Any, Any, Any]:
+    """(where compressed rows begin, the row of each place, its column): see the kernel."""
     known = pattern.known()
     if "compressed" not in known:
         crow, cols = check_compressed(pattern)
-        across = is_across(pattern.kind)
-        width = grid_of(pattern)[0 if across else 1]
-        starts = _longs(crow.shape[0] * (crow.shape[1] - 1) + 1)
-        rows, columns, keys = _longs(cols.size), _longs(cols.size), _longs(cols.size)
-        launch(kernels.compressed_places, crow, cols, width, across, starts, rows, columns, keys)
-        known["compressed"] = starts, rows, columns, keys
+        rows = _longs(cols.size)
+        if batch_of(pattern):
+            width = grid_of(pattern)[0 if is_across(pattern.kind) else 1]
+            starts, columns = _longs(crow.shape[0] * (crow.shape[1] - 1) + 1), _longs(cols.size)
+            launch(kernels.compressed_places, crow, cols, width, starts, rows, columns)
+        else:
+            starts, columns = crow[0], cols[0]
+            launch(kernels.row_numbers, starts, rows)
+        known["compressed"] = starts, rows, columns
     return known["compressed"]
 
 
@@ -246,11 +250,21 @@ def as_coo(pattern: Pattern) -> Pattern:
         return pattern
     known = pattern.known()
     if "coo" not in known:
-        keys, d = _compressed_places(pattern)[3], pattern.sparse_dim
+        _, rows, columns = _compressed_places(pattern)
+        d, across = pattern.sparse_dim, is_across(pattern.kind)
         shape = (*batch_of(pattern), *grid_of(pattern), *pattern.block, *pattern.shape[d:])
+        if batch_of(pattern):
+            keys = _longs(len(rows))
+            height, width = grid_of(pattern)[:: -1 if across else 1]
+            launch(kernels.places_in_batch, rows, columns, height, width, across, keys)
+            made = keys_to_pattern(keys, shape, d, False)
+        else:
+            pair = (columns, rows) if across else (rows, columns)
+            made = coo_pattern(Stack.forward([plain(p) for p in pair], 0), shape)
         ordered = np.zeros(1, np.int64)
-        launch(kernels.in_order, keys, ordered)
-        known["coo"] = keys_to_pattern(keys, shape, d, bool(ordered[0]))
+        launch(kernels.in_order, keys_of(made)._data, ordered)
+        made.coalesced = bool(ordered[0])
+        known["coo"] = made
     return known["coo"]
 
 
@@ -272,8 +286,11 @@ def compressed(pattern: Pattern, like: Pattern, dtype: Any) -> tuple[Pattern, An
     """
     across, (m, n), count = is_across(like.kind), grid_of(like), math.prod(batch_of(like))
     keys = keys_of(pattern)._data
-    rows, cols = _longs(len(keys)), _longs(len(keys))
-    launch(kernels.rows_and_columns, keys, m, n, across, rows, cols)
+    if batch_of(like):
+        rows, cols = _longs(len(keys)), _longs(len(keys))
+        launch(kernels.rows_and_columns, keys, m, n, across, rows, cols)
+    else:
+        rows, cols = as_int64(pattern.indices[0])._data[:: -1 if across else 1]
     height, width = (n, m) if across else (m, n)
     made = Rows(rows, cols, (count * height, width))
     crow, found = _longs(count, height + 1), np.zeros(1, np.int64)
