@@ -13,8 +13,8 @@ KNOWN = [
     ("(svd|pca)_lowrank", "function", "gradients 1 .: np.complex128",
      "second derivatives through five QRs of projections, whose rounding differs in the seventh digit"),
     ("(svd|pca)_lowrank", "function", "gradients 0 .: np.complex64",
-     "the same in single precision: over 30 random matrices the medians of both errors are equal, 1e-6, but that of one "
-     "matrix is up to ten times larger in the one or the other library"),
+     "the same in single precision: over 30 random matrices the medians of both errors are equal, 1e-6, but that of "
+     "one matrix is up to ten times larger in the one or the other library"),
     ("(linalg_)?svd|(svd|pca)_lowrank", "function|method", "^result (0 )?(0|2): np",
      "signs and phases, which the LAPACK of each build chooses"),
     ("linalg_eigh?", "function", "^result 1: np", "signs and phases, which the LAPACK of each build chooses"),
