@@ -39,7 +39,9 @@ def _called() -> tuple[str | None, Sequence[str]]:
     None if it has called something else, and no keywords if it has called nothing, or with ``**``.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "jitgrad":
+    handed_on = False  # by a function that PyTorch has in Python, which gives an op all that it gets without a name
+    while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] == "jitgrad":
+        handed_on |= module == "jitgrad.nn.functional"
         frame = frame.f_back
     if frame is None:
         return None, ()
@@ -48,7 +50,7 @@ def _called() -> tuple[str | None, Sequence[str]]:
     at = max(k for k, step in enumerate(steps) if step.offset <= frame.f_lasti)
     if not steps[at].opname.startswith("CALL"):
         return None, ()
-    return _method_of(frame, steps, at), _keywords_of(frame, steps, at)
+    return _method_of(frame, steps, at), () if handed_on else _keywords_of(frame, steps, at)
 
 
 def _keywords_of(frame: FrameType, steps: Sequence[dis.Instruction], at: int) -> Sequence[str]:
