@@ -7,7 +7,10 @@ for both, ``linalg_inv``, which is what errors and profilers show.
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from importlib import import_module
 from types import FunctionType
@@ -81,11 +84,34 @@ def publish_rest() -> None:
         _import_late(module)
 
 
+# The threads that are in `_import_late`, once for each import of theirs. A process that is forked meanwhile would wait
+# for ever for a module that none of its threads imports. A lock held for imports would not do: one thread could wait for
+# it in an import that another waits for.
+_importing: list[int] = []
+_PATIENCE = 10.0  # seconds
+
+
+def _wait_for_other_threads() -> None:
+    """Wait until no other thread imports anything late, before the process forks."""
+    end = time.monotonic() + _PATIENCE
+    while any(thread != threading.get_ident() for thread in _importing) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def _forget_other_threads() -> None:
+    _importing[:] = [thread for thread in _importing if thread == threading.get_ident()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_other_threads, after_in_child=_forget_other_threads)
+
+
 def _import_late(module: str) -> None:
     """Import ``module``; if that is interrupted (Ctrl-C, no stack left), it can be imported again.
 
     What an import has published before it ended so is taken back, since a name is published once.
     """
+    _importing.append(threading.get_ident())
     try:
         import_module(module)
     except BaseException:
@@ -94,6 +120,8 @@ def _import_late(module: str) -> None:
         for name in [n for n, home in LATER_METHODS.items() if home not in sys.modules]:
             setattr(Tensor, name, _MethodOnFirstUse(name))
         raise
+    finally:
+        _importing.remove(threading.get_ident())
     if is_active():
         register_methods()
 

@@ -1,11 +1,15 @@
 """A declaration that lacks something, names what is not there or repeats a name is refused where it stands."""
 
 import functools
+import os
 import subprocess
 import sys
+import threading
+import types
 
 import pytest
 
+from jitgrad.dispatch import registry
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops.loss import MSE
@@ -162,6 +166,31 @@ print(interrupted > 10 * len(first), all(module in sys.modules for module in fir
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_fork_waits_for_other_threads_imports(monkeypatch, tmp_path):
+    text = "import sys\nsys.modules['in_the_middle'].set()\nsys.modules['go_on'].wait()\n"
+    (tmp_path / "slow_to_import.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("in_the_middle", "go_on"):
+        monkeypatch.setitem(sys.modules, name, threading.Event())
+    thread = threading.Thread(target=registry._import_late, args=("slow_to_import",))
+    thread.start()
+    sys.modules["in_the_middle"].wait()
+    waited = []
+
+    def asleep(seconds):
+        waited.append(seconds)
+        sys.modules["go_on"].set()
+        thread.join()
+
+    monkeypatch.setattr(registry, "time", types.SimpleNamespace(sleep=asleep, monotonic=lambda: 0.0))
+    child = os.fork()
+    if not child:
+
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0 and waited and not registry._importing
 
 
 def test_a_method_is_published_when_it_is_first_read():
