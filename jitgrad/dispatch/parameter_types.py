@@ -173,13 +173,18 @@ def _alternatives(text: str) -> list[str]:
     return re.split(r" \| (?![^\[]*\])", text)
 
 
+_MISSED = re.compile(r"(\w+)\(\) missing 1 required positional argument: '(\w+)'")
+
+
 def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
     """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
 
     Of an argument in ``kwargs`` the error says no position.
     A TypeError that names this op stays as it is: it is the op's own, and may say more. So does a NotImplementedError,
-    which speaks of a dtype.
+    which speaks of a dtype. But where Python misses an argument, the words are PyTorch's.
     """
+    if type(error) is TypeError and (missed := _MISSED.fullmatch(str(error))) and missed[1].lstrip("_") == name:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{missed[2]}"') from None
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
     if any(map(is_overriding, (*args, *kwargs.values()))):  # the error is that of the object that has taken over

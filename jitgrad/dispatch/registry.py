@@ -85,8 +85,8 @@ def publish_rest() -> None:
 
 
 # The threads that are in `_import_late`, once for each import of theirs. A process that is forked meanwhile would wait
-# for ever for a module that none of its threads imports. A lock held for imports would not do: one thread could wait for
-# it in an import that another waits for.
+# for ever for a module that none of its threads imports. A lock held for imports would not do: one thread could wait
+# for it in an import that another waits for.
 _importing: list[int] = []
 _PATIENCE = 10.0  # seconds
 

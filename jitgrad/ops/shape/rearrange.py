@@ -95,7 +95,8 @@ def flip(self: Tensor, *each: Any, dims: Any = None) -> Tensor:
 
 def _flip(input: Tensor, dims: Sequence[int]) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
-    return Flip.apply(input, tuple(_distinct(ints_argument("flip", "dims", 2, dims), input._layout.ndim)))
+    n = input._layout.ndim
+    return Flip.apply(input, tuple(_distinct(ints_argument("flip", "dims", 2, dims), n)))
 
 
 public(_flip, "flip", method_too=False)

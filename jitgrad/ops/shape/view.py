@@ -142,6 +142,8 @@ method(reshape, fast=True)
 
 def _reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
+    if not isinstance(input, Tensor):
+        raise must_be("reshape", "input", 1, "Tensor", input)  # before a wrong shape is told
     return reshaped(input, ints_argument("reshape", "shape", 2, shape))
 
 
