@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from inspect import Parameter
 from typing import Any, TypeVar
@@ -181,9 +182,11 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
 
     Of an argument in ``kwargs`` the error says no position.
     A TypeError that names this op stays as it is: it is the op's own, and may say more. So does a NotImplementedError,
-    which speaks of a dtype. But where Python misses an argument, the words are PyTorch's.
+    which speaks of a dtype. But where Python misses an argument, the words are those of PyTorch's ops. What PyTorch has
+    in ``nn.functional`` are functions of Python's, with Python's words.
     """
-    if type(error) is TypeError and (missed := _MISSED.fullmatch(str(error))) and missed[1].lstrip("_") == name:
+    missed = _MISSED.fullmatch(str(error)) if type(error) is TypeError else None
+    if missed and missed[1].lstrip("_") == name and not hasattr(sys.modules.get("jitgrad.nn.functional"), name):
         raise TypeError(f'{name}() missing 1 required positional arguments: "{missed[2]}"') from None
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
