@@ -101,9 +101,9 @@ class Pool:
         self.allocate, self.granularity = allocate, granularity
         self.idle: dict[Any, list[Any]] = defaultdict(list)
         self.used = self.peak = self.reserved = 0
-        # All arrays that this has asked for, by their ids. An Allocation gives its array back also where the garbage
-        # collector frees it as part of a cycle; of what is reachable from there alone, the array too if it weren't
-        # kept here, the collector has by then run the finalizers, and the provider's frees the memory.
+        # Every array of the allocator's, by its id. Of a cycle of garbage Python runs the finalizers of weak references
+        # before ``__del__``, by which an Allocation gives its array back. Were the array held by the Allocation alone,
+        # the provider's finalizer would have freed its memory by then.
         self.arrays: dict[int, Any] = {}
         # What keeps arrays of the allocator's for later use has a method ``forget``, to let go of them.
         self.holders: weakref.WeakSet[Any] = weakref.WeakSet()

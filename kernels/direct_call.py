@@ -103,7 +103,8 @@ class DirectCalls:
 def _direct_call(run: Any, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]) -> Callable[..., int]:
     """The direct call; `refuse` where an argument is of another kind, or does not begin where the given array does."""
     if _LOCKED and all(_alike(g, args[k]) for g, k in zip(given, places, strict=True)):
-        with suppress(Exception):  # by whatever Numba has changed; what is wrong with the kernel shows by ``run``
+        # This rests on Numba's insides, which may change. Without it ``run`` goes on, and raises what a kernel does.
+        with suppress(Exception):
             return builtin_function("launch", _launch(), _words(run, places, given, args), several=True)
     return refuse
 

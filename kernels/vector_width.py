@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 
 from jitgrad.kernels.codegen.emit_cpu import WIDE
 
-__all__ = ["has_quick_wide_registers", "widen"]
+__all__ = ["has_quick_wide_registers", "set_attribute", "widen"]
 
 
 @functools.cache
@@ -28,5 +28,9 @@ def has_quick_wide_registers() -> bool:
 def widen(function: Any, file: str) -> None:
     """Let LLVM fill the widest registers in a function, where a line of its file is `WIDE`."""
     if has_quick_wide_registers() and f"{WIDE}\n" in linecache.getlines(file):
-        # llvmlite knows none of LLVM's attributes that have values, and ``add`` refuses what it doesn't know.
-        set.add(function.attributes, '"prefer-vector-width"="512"')
+        set_attribute(function, "prefer-vector-width", "512")
+
+
+def set_attribute(function: Any, name: str, value: str) -> None:
+    """Give a function in LLVM's text an attribute with a value; llvmlite's own ``add`` takes only those it knows."""
+    set.add(function.attributes, f'"{name}"="{value}"')

@@ -152,7 +152,7 @@ class Backward:
         self._sort_out()
 
     def _lost(self, gone: Iterable[Node], leads: dict[Node, int]) -> int:
-        """The edges, as bits, at which no gradient arrives that does not come by nodes that are ``gone``.
+        """The edges, as bits, whose gradients all come by ``gone`` nodes: those that have freed what they saved.
 
         NotReplayable if an edge is reached by one result through such nodes, and by another one without.
         """

@@ -2,7 +2,7 @@
 
 A compiler has to reckon with indices that count from an array's end, and to compute each index with a comparison. Of
 ``first + 2 * j`` it sees the way through memory if it knows that ``first`` isn't negative. In a loop that becomes
-vectors it still computes such an index for each element; one that is counted on from iteration to iteration it doesn't.
+vectors it still computes such an index for each element, unless the text adds the distance in each iteration.
 """
 
 from __future__ import annotations

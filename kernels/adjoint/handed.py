@@ -21,7 +21,10 @@ Index = tuple[ast.expr, ...]
 
 @dataclass
 class Handed:
-    """To an array: own is the index of an iteration's own element, next that of the following iteration's."""
+    """What is handed on for the array ``target``.
+
+    own: the index of an iteration's own element; next: that of the next iteration's own; steps: the additions to it.
+    """
 
     target: str
     own: Index
@@ -54,5 +57,7 @@ class HandedOn:
         return [*add_last(lines, self.own, self.held), f"{self.held} = {self.made}"]
 
     def behind(self) -> list[str]:
-        """Behind the loop. Without iterations, and without a reason to add, the element may be beyond the array."""
+        """Behind the loop, what the last iteration has handed on. Zero is not added: after no iterations at all the
+        element may lie beyond the array.
+        """
         return [f"if {self.held} != 0.0:", f"    {self.next} += {self.held}"]

@@ -249,7 +249,7 @@ class _Judge:
         return [h for h in found.values() if all(map(self._settled, h.indices())) and self._is_next(h)]
 
     def _is_next(self, handed: Handed) -> bool:
-        """Whether what is added to is, in each iteration, the own element of the next one, if there is one."""
+        """Whether each iteration adds to just the element that is the next iteration's own."""
         assert self.loop.index is not None
         index, by = self.loop.index.name, self._by()
         for steps_index in handed.indices():

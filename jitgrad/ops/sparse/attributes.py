@@ -32,20 +32,20 @@ def _coo_only(x: Tensor, op: str) -> None:
 
 @method
 def coalesce(self: Tensor) -> Tensor:
-    """The same tensor with indices in order and none twice: itself if it is so."""
+    """The same tensor with its indices sorted and none twice: itself if it is known to be coalesced."""
     _coo_only(self, "coalesce")
     return coalesced(self)
 
 
 @method
 def is_coalesced(self: Tensor) -> bool:
-    """Whether indices are known to be in order and none there twice."""
+    """Whether the indices are known to be sorted, with none twice."""
     _coo_only(self, "is_coalesced")
     return bool(self._pattern.coalesced)  # type: ignore[attr-defined]
 
 
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
-    """Say whether indices are in order and none there twice."""
+    """Set, in place and without a check, whether the tensor counts as coalesced."""
     _coo_only(self, "_coalesced_")
     self._pattern = self._pattern.like(coalesced=coalesced)  # type: ignore[attr-defined]
     return self
