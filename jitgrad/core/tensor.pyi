@@ -143,7 +143,7 @@ class Tensor:
     def _check_reachable(self) -> None:
         """RuntimeError if this is a view made while nothing was recorded and its memory was written to since."""
     def _coalesced_(self, coalesced: builtins.bool) -> Tensor:
-        """Say whether indices are in order and none there twice."""
+        """Set, in place and without a check, whether the tensor counts as coalesced."""
     _counter: Any
     _data: Any
     _edge: Any
@@ -471,7 +471,7 @@ class Tensor:
     def clone(self, memory_format: Any = None, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of ``x`` that gradients flow through."""
     def coalesce(self) -> Tensor:
-        """The same tensor with indices in order and none twice: itself if it is so."""
+        """The same tensor with its indices sorted and none twice: itself if it is known to be coalesced."""
     def col_indices(self) -> Tensor:
         """The plain indices of a matrix that is stored by rows."""
     def conj(self) -> Tensor:
@@ -840,7 +840,7 @@ class Tensor:
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """The inverse of square matrices; LinAlgError where one is singular."""
     def is_coalesced(self) -> builtins.bool:
-        """Whether indices are known to be in order and none there twice."""
+        """Whether the indices are known to be sorted, with none twice."""
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is complex64 or complex128."""
     def is_conj(self) -> builtins.bool:
