@@ -12,7 +12,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
-from jitgrad.kernels.cuda.provider import SIMULATED
+from jitgrad.kernels.cuda.driver import SIMULATED
 from jitgrad.kernels.device_array import Pool
 from jitgrad.kernels.launch import observers
 from jitgrad.kernels.words import tanh

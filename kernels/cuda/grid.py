@@ -6,14 +6,13 @@ import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from numba.core import config
+from jitgrad.kernels.cuda.driver import SIMULATED, DirectLaunch, kind_of, provided
 
-__all__ = ["SIMULATED", "THREADS", "Grid", "Noted", "keep_while_noted", "note", "noted"]
+__all__ = ["THREADS", "Grid", "Noted", "keep_while_noted", "note", "noted"]
 
-SIMULATED = bool(config.ENABLE_CUDASIM)
 # The simulator starts an operating system's thread for each of CUDA's.
 THREADS, _MOST_BLOCKS = (4, 2) if SIMULATED else (256, 1 << 14)
 
@@ -65,28 +64,63 @@ def note(on: Callable[..., Callable[..., None]]) -> Callable[..., None]:
 
 
 class Grid:
-    """A dispatcher with its launch configurations, kept: making one costs more than a launch."""
+    """A dispatcher, launched on grids of blocks of THREADS threads.
 
-    __slots__ = ("configured", "dispatcher")
+    Arguments are numbers, Constants and DeviceArrays. A kernel gets those as vectors, or if ``shaped`` with all their
+    dimensions, which have to be contiguous then.
+    """
 
-    def __init__(self, dispatcher: Any):
-        self.dispatcher = dispatcher
-        self.configured: dict[int, Any] = {}
+    __slots__ = ("_configured", "_direct", "dispatcher", "shaped")
 
-    def blocks(self, count: int) -> Any:
+    def __init__(self, dispatcher: Any, shaped: bool = False):
+        self.dispatcher, self.shaped = dispatcher, shaped
+        # Making a configuration costs more than a launch.
+        self._configured: dict[int, Any] = {}
+        self._direct: dict[tuple[Any, ...], DirectLaunch | None] = {}
+
+    def blocks(self, count: int) -> Callable[..., None]:
         """The kernel on a grid of ``count`` blocks."""
-        return self._on(count) if _noting.to is None else note(functools.partial(self._on, count))
+        return functools.partial(self._launch, count)
 
-    def _on(self, count: int, *stream: Any) -> Any:
-        found = None if stream else self.configured.get(count)
-        if found is None:
-            with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle
-                warnings.simplefilter("ignore")
-                found = self.dispatcher[(count, THREADS, *stream)]
-            if not (stream or SIMULATED):  # there it is the dispatcher itself, configured anew
-                self.configured[count] = found
-        return found
-
-    def over(self, n: int) -> Any:
+    def over(self, n: int) -> Callable[..., None]:
         """The kernel on a grid for ``n`` elements, several to a thread if there are many."""
         return self.blocks(min(-(-n // THREADS), _MOST_BLOCKS))
+
+    def _launch(self, count: int, *args: Any) -> None:
+        kinds = tuple([kind_of(a, self.shaped) for a in args])
+        direct = self._direct.get(kinds)
+        if direct is not None:
+            # Of a thread's first launch: only the dispatcher lets the thread use the device. Or it says what is wrong.
+            with contextlib.suppress(Exception):
+                note(functools.partial(direct.on, count, THREADS))(*direct.words(args))
+                return
+        given = [provided(a, self.shaped) for a in args]
+        if kinds in self._direct or SIMULATED or _noting.to is not None:
+            note(functools.partial(self._on, count))(*given)
+        else:
+            self._direct[kinds] = self._first(count, args, given)
+
+    def _first(self, count: int, args: Sequence[Any], given: Sequence[Any]) -> DirectLaunch | None:
+        """Launch by the dispatcher. Returns what launches the kernel that it takes, unless only the dispatcher can."""
+        found: list[Any] = []
+        on = self._configure(count)
+        # All of this may be otherwise in another version of the provider's.
+        with contextlib.suppress(AttributeError):
+            on.pre_launch_callbacks.append(lambda kernel, _: found.append(kernel))
+        on(*given)
+        with contextlib.suppress(Exception):
+            return DirectLaunch(found[0], args, self.shaped)
+        return None
+
+    def _configure(self, count: int, *stream: Any) -> Any:
+        with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle
+            warnings.simplefilter("ignore")
+            return self.dispatcher[(count, THREADS, *stream)]
+
+    def _on(self, count: int, *stream: Any) -> Any:
+        if stream or SIMULATED:  # there it is the dispatcher itself, configured anew
+            return self._configure(count, *stream)
+        found = self._configured.get(count)
+        if found is None:
+            found = self._configured[count] = self._configure(count)
+        return found

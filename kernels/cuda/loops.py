@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.cuda.driver import Constant
 from jitgrad.kernels.cuda.provider import THREADS, CudaLoop, empty, provider
 from jitgrad.kernels.device_array import LOOPS, DeviceArray
 from jitgrad.kernels.words.vocabulary import T
@@ -48,11 +49,21 @@ def _sum_block(x, out, count, length, parts):
     lane = cuda.threadIdx.x
     part = cuda.blockIdx.x % parts
     row = cuda.blockIdx.x // parts * count
-    total = A(0)
-    # Neighbouring threads read neighbouring elements, which the hardware fetches together.
-    for k in range(part * length + lane, min(count, (part + 1) * length), THREADS):
-        total += A(x[row + k])
-    shared[lane] = total
+    first, second, third, fourth = A(0), A(0), A(0), A(0)
+    # Neighbouring threads read neighbouring elements, which the hardware fetches together. Four sums, for as many
+    # elements can be on their way from memory at once.
+    k = row + part * length + lane
+    end = row + min(count, (part + 1) * length)
+    while k + 3 * THREADS < end:
+        first += A(x[k])
+        second += A(x[k + THREADS])
+        third += A(x[k + 2 * THREADS])
+        fourth += A(x[k + 3 * THREADS])
+        k += 4 * THREADS
+    while k < end:
+        first += A(x[k])
+        k += THREADS
+    shared[lane] = (first + second) + (third + fourth)
     cuda.syncthreads()
     # A tree: half as many threads add in each round, so THREADS must be a power of two.
     half = THREADS // 2
@@ -71,44 +82,53 @@ def _sum_column(x, out, count, length, parts, inner, n):
         column = j % inner
         part = j // inner % parts
         begin = j // inner // parts * count
-        total = A(0)
-        for k in range(part * length, min(count, (part + 1) * length)):
-            total += A(x[(begin + k) * inner + column])
-        out[j] = total
+        first, second, third, fourth = A(0), A(0), A(0), A(0)
+        k = (begin + part * length) * inner + column
+        end = (begin + min(count, (part + 1) * length)) * inner
+        while k + 3 * inner < end:
+            first += A(x[k])
+            second += A(x[k + inner])
+            third += A(x[k + 2 * inner])
+            fourth += A(x[k + 3 * inner])
+            k += 4 * inner
+        while k < end:
+            first += A(x[k])
+            k += inner
+        out[j] = (first + second) + (third + fourth)
 
 
 FILL, FILL_STRIDED, ARANGE, DIVIDE = CudaLoop(_fill), CudaLoop(_fill_strided), CudaLoop(_arange), CudaLoop(_divide)
 SUM_BLOCK, SUM_COLUMN = CudaLoop(_sum_block), CudaLoop(_sum_column)
-ENOUGH, LENGTH = 512, 1 << 12  # blocks that keep a GPU busy; elements that are worth a block
+ENOUGH, LENGTH = 2048, 1 << 12  # blocks that keep a GPU busy; elements that are worth a block
 
 
 def fill(out: DeviceArray, value: Any) -> None:
     """Set every element."""
     n = out.size
     if n:
-        FILL.grid(out.dtype).over(n)(out.flat, out.dtype.type(value), n)
+        FILL.grid(out.dtype).over(n)(out, out.dtype.type(value), n)
 
 
 def fill_strided(first: DeviceArray, value: Any, shape: np.ndarray, strides: np.ndarray) -> None:
     """Set every element of an array of any strides."""
     n = math.prod(map(int, shape))
     if n:
-        sizes, steps = (provider().to_device(a.astype(np.int64)) for a in (shape, strides))
-        FILL_STRIDED.grid(first.dtype).over(n)(first.flat, first.dtype.type(value), sizes, steps, n)
+        sizes, steps = (Constant(provider().to_device(a.astype(np.int64))) for a in (shape, strides))
+        FILL_STRIDED.grid(first.dtype).over(n)(first, first.dtype.type(value), sizes, steps, n)
 
 
 def arange(out: DeviceArray, start: Any, step: Any) -> None:
     """start + i step; rounded once, so in float64 unless all are integers."""
     n = out.size
     if n:
-        ARANGE.grid(out.dtype).over(n)(out.flat, start, step, n)
+        ARANGE.grid(out.dtype).over(n)(out, start, step, n)
 
 
 def divide(out: DeviceArray, count: int) -> None:
     """Divide every element in place."""
     n = out.size
     if n:
-        DIVIDE.grid(out.dtype).over(n)(out.flat, out.dtype.type(count), n)
+        DIVIDE.grid(out.dtype).over(n)(out, out.dtype.type(count), n)
 
 
 def sum_rows(x: DeviceArray, out: DeviceArray) -> None:
@@ -119,7 +139,7 @@ def sum_rows(x: DeviceArray, out: DeviceArray) -> None:
     # Few long rows would leave most of the GPU idle: they are cut, and the parts' sums summed.
     parts = min(ENOUGH, -(-n // LENGTH)) if outer < ENOUGH and n else 1
     target = out if parts == 1 else empty((outer, parts), out.dtype)
-    SUM_BLOCK.grid(x.dtype).blocks(outer * parts)(x.flat, target.flat, n, -(-n // parts), parts)
+    SUM_BLOCK.grid(x.dtype).blocks(outer * parts)(x, target, n, -(-n // parts), parts)
     if parts > 1:
         sum_rows(target, out)
 
@@ -133,7 +153,7 @@ def sum_columns(x: DeviceArray, out: DeviceArray) -> None:
     # As many parts as give every thread of ENOUGH blocks a result, of 64 elements or more.
     parts = min(-(-ENOUGH * THREADS // results), -(-n // 64)) if n else 1
     target = out if parts == 1 else empty((outer, parts, inner), out.dtype)
-    args = x.flat, target.flat, n, -(-n // parts), parts, inner, results * parts
+    args = x, target, n, -(-n // parts), parts, inner, results * parts
     SUM_COLUMN.grid(x.dtype).over(results * parts)(*args)
     if parts > 1:
         sum_columns(target, out)

@@ -1,10 +1,11 @@
-"""Matrix products on CUDA: squares of the result, each by a block of threads through shared memory."""
+"""Matrix products on CUDA: by cuBLAS, or squares of the result, each by a block of threads through shared memory."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from jitgrad.kernels.cuda.blas import product
 from jitgrad.kernels.cuda.provider import THREADS, CudaLoop
 from jitgrad.kernels.device_array import LOOPS, DeviceArray, missing_kernel
 from jitgrad.kernels.words.vocabulary import T
@@ -55,9 +56,9 @@ def matmul(x: DeviceArray, y: DeviceArray, out: DeviceArray) -> None:
         raise missing_kernel("matmul")
     (stack, n, k), m = x.shape, y.shape[2]
     blocks = stack * -(-n // TILE) * -(-m // TILE)
-    if blocks:
+    if blocks and not product(x, y, out):
         steps = [s // a.itemsize for a in (x, y) for s in a.strides]
-        PRODUCT.grid(x.dtype).blocks(blocks)(x.flat, y.flat, out.flat, *steps, n, k, m)
+        PRODUCT.grid(x.dtype).blocks(blocks)(x, y, out, *steps, n, k, m)
 
 
 def dot(x: DeviceArray, y: DeviceArray, out: DeviceArray) -> None:
@@ -71,7 +72,7 @@ def add_row(row: DeviceArray, out: DeviceArray) -> None:
     """Add a vector to every row of a matrix, in place."""
     n = out.size
     if n:
-        ADD_ROW.grid(out.dtype).over(n)(row.flat, out.flat, row.size, n)
+        ADD_ROW.grid(out.dtype).over(n)(row, out, row.size, n)
 
 
 LOOPS.update(matmul=matmul, dot=dot, add_row=add_row)

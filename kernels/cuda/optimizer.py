@@ -42,7 +42,7 @@ class GridStrided(CudaLoop):
     """The device's form of a CPU loop whose iterations are independent."""
 
     def __init__(self, loop: Loop, counters: tuple[str, ...] = ("step",)):
-        super().__init__(loop.source.function)
+        super().__init__(loop.source.function, shaped=True)
         self.source.tree = ast.fix_missing_locations(_Spread(counters).visit(self.source.tree))
 
 
@@ -59,8 +59,7 @@ def foreach(kernel: Any, *args: Any) -> None:
         param = arrays[0]
         if not param.size:
             continue
-        # exact: loops ask arrays for their size, and memory of the pool may be larger.
-        given = [float(a.item()) if isinstance(a, np.ndarray) else a.exact for a in arrays]
+        given = [float(a.item()) if isinstance(a, np.ndarray) else a.ravel("K") for a in arrays]
         loop.grid(param.dtype).over(param.size)(*given, *scalars)
         counters = kernel.counters(args[:many])[k :: kernel.count]
         if counters:

@@ -25,13 +25,14 @@ from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import cache_directory
-from jitgrad.kernels.cuda.grid import SIMULATED, THREADS, Grid, Noted, keep_while_noted
+from jitgrad.kernels.cuda.driver import SIMULATED, Constant
+from jitgrad.kernels.cuda.grid import THREADS, Grid, keep_while_noted
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
 from jitgrad.kernels.launch import Kernel, launch, library
 
 __all__ = [
     "SIMULATED", "THREADS", "CudaElementwise", "CudaFused", "CudaLoop", "compile_cuda", "copy_to_device",
-    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "graph_of", "is_available", "pool", "provider",
+    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "is_available", "pool", "provider",
     "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
 
@@ -65,42 +66,6 @@ def device_count() -> int:
 def synchronize() -> None:
     """Wait for all launches to end."""
     provider().synchronize()
-
-
-# -- graphs ----------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _graphs() -> Any:
-    """The device of cuda.core, which captures graphs; None in the simulator, and where cuda.core is not installed."""
-    if SIMULATED:
-        return None
-    try:
-        found = importlib.import_module("cuda.core").Device()
-        found.set_current()
-        return found
-    except Exception:  # absent, or too old for the driver
-        return None
-
-
-def graph_of(noted: Noted) -> Callable[[], None] | None:
-    """A function that does all noted launches at one call of the driver's; None where it can't be had.
-
-    Their kernels must have run before: loading one is nothing that a graph can hold.
-    """
-    device = _graphs()
-    if device is None:
-        return None
-    builder = device.create_graph_builder()
-    try:
-        builder.begin_building()
-        noted(provider().external_stream(int(builder.stream.handle)))
-        graph = builder.end_building().complete()
-    except Exception:  # something that was noted can't be captured
-        return None
-    finally:
-        builder.close()
-    return functools.partial(graph.launch, device.default_stream)
 
 
 # -- compiling -------------------------------------------------------------------------------------
@@ -219,7 +184,7 @@ class CudaElementwise(Kernel):
         if not n:
             return
         count = self.arrays
-        given = [a.flat for a in args[:count]]
+        given = list(args[:count])
         if len(args) - self.tail > count:  # numbers travel in the compute dtype
             given += map(self.scalar, args[count : -self.tail])
         self.grid.over(n)(*given, *args[-self.tail :])
@@ -255,23 +220,24 @@ class CudaFused:
 
     def __call__(self, *args: Any) -> None:
         n = args[0].size
-        given = [a.flat if isinstance(a, DeviceArray) else self.scalar(a) for a in args[:-1]]
+        given = [a if isinstance(a, DeviceArray) else self.scalar(a) for a in args[:-1]]
         self.grid.over(n)(*given, args[-1], n)
 
 
-def geometry(sizes: Sequence[int], strides: Sequence[Sequence[int]], wide: bool) -> Any:
+def geometry(sizes: Sequence[int], strides: Sequence[Sequence[int]], wide: bool) -> Constant:
     """The sizes and strides of a strided launch, in device memory."""
     numbers = [len(sizes), *sizes, *(s for steps in strides for s in steps)]
-    return provider().to_device(np.array(numbers, np.uint64 if wide else np.uint32))
+    return Constant(provider().to_device(np.array(numbers, np.uint64 if wide else np.uint32)))
 
 
 # -- loops -----------------------------------------------------------------------------------------
 
 
 class CudaLoop:
-    """A loop written by hand for the device; its text is specialised to a dtype."""
+    """A loop written by hand for the device; its text is specialised to a dtype. ``shaped``: see `Grid`."""
 
-    def __init__(self, function: Callable[..., None]):
+    def __init__(self, function: Callable[..., None], shaped: bool = False):
+        self.shaped = shaped
         self.source = LoopSource(function, also={"cuda"}, inline=_emitter().DEVICE)
         self.grids: dict[np.dtype[Any], Grid] = {}
 
@@ -284,9 +250,9 @@ class CudaLoop:
         """Return the compiled loop for ``dtype``, to be launched on blocks."""
         found = self.grids.get(dtype)
         if found is None:
-            accumulator = "int64" if dtype.kind in "biu" else dtype.name
+            accumulator = "int64" if dtype.kind in "biu" else "float32" if dtype == np.float16 else dtype.name
             text = self.text(dtype.name, accumulator)
-            found = self.grids[dtype] = Grid(compile_cuda(self.source.name, text))
+            found = self.grids[dtype] = Grid(compile_cuda(self.source.name, text), self.shaped)
         return found
 
 
@@ -302,7 +268,7 @@ class UserKernel(Kernel):
     def __init__(
         self, function: Callable[..., None], parameters: Sequence[str], writes: tuple[int, ...], dtype: np.dtype[Any]
     ):  # fmt: skip
-        self.loop, self.dtype = CudaLoop(function), dtype
+        self.loop, self.dtype = CudaLoop(function, shaped=True), dtype
         self.order = [parameters.index(p) for p in self.loop.source.parameters]
         super().__init__(self.loop.source.name, self._run, writes)
 
@@ -314,9 +280,7 @@ class UserKernel(Kernel):
 
 
 def _loop_argument(value: Any, dtype: np.dtype[Any]) -> Any:
-    """What a user's loop gets: the provider's array, or a number no wider than the loop's dtype."""
-    if isinstance(value, DeviceArray):
-        return value.exact.reshape(value.shape) if value.ndim > 1 else value.exact
+    """What a user's loop gets: an array, or a number no wider than the loop's dtype."""
     return dtype.type(value) if isinstance(value, float) and dtype.kind in "fc" else value
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitgrad.kernels.cuda.driver import graph_of
 from jitgrad.kernels.cuda.grid import Noted, noted
-from jitgrad.kernels.cuda.provider import graph_of, pool
+from jitgrad.kernels.cuda.provider import pool
 
 __all__ = ["DeviceArrays", "DeviceStretch"]
 

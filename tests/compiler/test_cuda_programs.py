@@ -8,9 +8,9 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.compiler import placeholders
+from jitgrad.kernels.cuda import driver
 from jitgrad.kernels.cuda import loops as cuda_loops
-from jitgrad.kernels.cuda import provider
-from jitgrad.kernels.cuda.provider import SIMULATED
+from jitgrad.kernels.cuda.driver import SIMULATED
 from jitgrad.testing import assert_close
 from tests.compiler.alike import check, launches, normal, same
 
@@ -308,8 +308,7 @@ class Capture:
 @pytest.mark.parametrize("fails", [False, True])
 def test_how_graphs_are_captured(monkeypatch, fails):
     capture = Capture(fails)
-    monkeypatch.setattr(provider, "_graphs", lambda: capture)
-    monkeypatch.setattr(provider.provider(), "external_stream", lambda handle: handle, raising=False)
+    monkeypatch.setattr(driver, "device", lambda: capture)
     function = lambda x: (x * 2).sum(0) * 3
     compiled = torch.compile(function)
     x = cuda(4, 3)

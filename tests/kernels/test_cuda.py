@@ -14,7 +14,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
-from jitgrad.kernels.cuda.provider import SIMULATED
+from jitgrad.kernels.cuda.driver import SIMULATED
 from jitgrad.kernels.elementwise.declaration import TABLE
 from jitgrad.testing import assert_close, elementwise_sample
 
