@@ -69,25 +69,25 @@ def check_one_device(args: Sequence[Any]) -> None:
 class Allocation:
     """A piece of device memory, given back to its pool when the last array on it dies."""
 
-    __slots__ = ("__weakref__", "array", "key", "nbytes", "pool")
+    __slots__ = ("__weakref__", "address", "array", "key", "nbytes", "pool")
 
-    def __init__(self, array: Any, key: Any, pool: Pool):
+    def __init__(self, array: Any, address: int, key: Any, pool: Pool):
         self.array, self.key, self.pool = array, key, pool
+        # A number for the place of the first byte: the device's address where there is one.
+        self.address = address
         self.nbytes = array.size * array.dtype.itemsize
 
     def __del__(self) -> None:
         self.pool.give_back(self)
 
-    @property
-    def address(self) -> int:
-        """A number for the place of the first byte: the device's address where there is one."""
-        pointer = getattr(self.array, "device_ctypes_pointer", None)
-        start = pointer.value if pointer is not None else self.array.__array_interface__["data"][0]
-        return start or 0
-
     def typed(self, dtype: np.dtype[Any]) -> Any:
         """All of the memory as a flat array of the provider's, of ``dtype``."""
         return self.array if self.array.dtype == dtype else self.array.view(dtype)
+
+
+def _address(array: Any) -> int:
+    pointer = getattr(array, "device_ctypes_pointer", None)
+    return (pointer.value if pointer is not None else array.__array_interface__["data"][0]) or 0
 
 
 class Pool:
@@ -99,7 +99,7 @@ class Pool:
 
     def __init__(self, allocate: Callable[[int, np.dtype[Any]], Any], granularity: int):
         self.allocate, self.granularity = allocate, granularity
-        self.idle: dict[Any, list[Any]] = defaultdict(list)
+        self.idle: dict[Any, list[tuple[Any, int]]] = defaultdict(list)  # arrays and their addresses
         self.used = self.peak = self.reserved = 0
         # Every array of the allocator's, by its id. Of a cycle of garbage Python runs the finalizers of weak references
         # before ``__del__``, by which an Allocation gives its array back. Were the array held by the Allocation alone,
@@ -113,15 +113,15 @@ class Pool:
         # Sizes are rounded up, so that arrays of nearly one size share memory.
         key = dtype, -(-count // self.granularity) * self.granularity
         try:
-            made = Allocation(self.idle[key].pop(), key, self)
+            array, address = self.idle[key].pop()
         except IndexError:
-            made = Allocation(self._new(key), key, self)
-            self.reserved += made.nbytes
+            array, address = self._new(key)
+        made = Allocation(array, address, key, self)
         self.used += made.nbytes
         self.peak = max(self.peak, self.used)
         return made
 
-    def _new(self, key: Any) -> Any:
+    def _new(self, key: Any) -> tuple[Any, int]:
         dtype, count = key
         try:
             made = self.allocate(count, dtype)
@@ -129,19 +129,20 @@ class Pool:
             self.clear()
             made = self.allocate(count, dtype)
         self.arrays[id(made)] = made
-        return made
+        self.reserved += made.size * made.dtype.itemsize
+        return made, _address(made)
 
     def give_back(self, allocation: Allocation) -> None:
         """Keep the memory of an allocation that nobody uses any more."""
         self.used -= allocation.nbytes
-        self.idle[allocation.key].append(allocation.array)
+        self.idle[allocation.key].append((allocation.array, allocation.address))
 
     def clear(self) -> None:
         """Return idle memory to the driver."""
         for holder in tuple(self.holders):
             holder.forget()
         for arrays in self.idle.values():
-            for array in arrays:
+            for array, _ in arrays:
                 del self.arrays[id(array)]
         self.idle.clear()
         self.reserved = self.used

@@ -372,7 +372,7 @@ def test_large_products():
 class Memory:
     """Stands for an array of a provider's, whose memory a finalizer frees."""
 
-    size, dtype = 4, np.dtype("float32")
+    size, dtype, __array_interface__ = 4, np.dtype("float32"), {"data": (0, False)}
 
     def __init__(self):
         self.freed = []

@@ -1,4 +1,4 @@
-"""CUDA's driver by cuda.core: launches without the provider's dispatcher, and graphs of launches.
+"""CUDA's driver: launches without the provider's dispatcher, and graphs of launches.
 
 The dispatcher works out each argument's type and reads all of an array's fields, 10 us an array. A kernel that it has
 compiled once can be launched on words: what its entry takes, of which an array is seven or more.
@@ -6,8 +6,11 @@ compiled once can be launched on words: what its entry takes, of which an array 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
+import struct
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -53,7 +56,7 @@ def kind_of(argument: Any, shaped: bool) -> Any:
         return (argument.dtype, argument.ndim) if shaped else argument.dtype
     if isinstance(argument, LazyArray):
         raise Unresolved
-    return argument.dtype if isinstance(argument, Constant) else type(argument)
+    return (Constant, argument.dtype) if isinstance(argument, Constant) else type(argument)
 
 
 def provided(argument: Any, shaped: bool) -> Any:
@@ -75,51 +78,65 @@ def _words_of_array(address: int, shape: Sequence[int], item: int) -> tuple[int,
 
 
 def _words_of_vector(array: DeviceArray) -> tuple[int, ...]:
-    # The size is of no use to kernels that are told how many elements they go through.
-    n, item = array.allocation.nbytes - array.offset, array.dtype.itemsize
-    return 0, 0, n // item, item, array.address, n // item, item
+    # All of the memory, as the dispatcher would get: strided kernels look further than an array's first ``size``.
+    memory, item, offset = array.allocation, array.dtype.itemsize, array.offset
+    n = (memory.nbytes - offset) // item
+    return 0, 0, n, item, memory.address + offset, n, item
 
 
 def _words_of_shaped(array: DeviceArray) -> tuple[int, ...]:
     return _words_of_array(array.address, array.shape, array.dtype.itemsize)
 
 
-def _words_of_number(kind: types.Type) -> Callable[[Any], tuple[Any, ...]]:
-    """What makes the words of a number that a kernel takes as ``kind``; NotImplementedError for another kind."""
-    if isinstance(kind, types.Complex):
-        part = np.dtype(kind.underlying_float.name).type
-        return lambda value: (part(value.real), part(value.imag))
-    if isinstance(kind, types.Boolean):
-        return lambda value: (bool(value),)
-    if kind == types.float16:
-        return lambda value: (np.float16(value).view(np.uint16),)
-    if isinstance(kind, (types.Integer, types.Float)):
-        number = np.dtype(kind.name).type
-        return lambda value: (number(value),)
-    raise NotImplementedError(kind)
+def _words_of_constant(constant: Constant) -> tuple[int, ...]:
+    return constant.words
+
+
+def _words_of_number(number: Any) -> tuple[Any, ...]:
+    return (number,)
+
+
+def _words_of_complex(number: Any) -> tuple[Any, ...]:
+    return number.real, number.imag
+
+
+# How the module struct calls each kind of number, and what fills its word.
+_NUMBERS = {
+    "bool": "?7x", "int8": "b7x", "uint8": "B7x", "int16": "h6x", "uint16": "H6x", "int32": "i4x", "uint32": "I4x",
+    "int64": "q", "uint64": "Q", "float16": "e6x", "float32": "f4x", "float64": "d", "complex64": "f4xf4x",
+    "complex128": "dd",
+}  # fmt: skip
+
+
+def _form(given: Any, kind: types.Type, shaped: bool) -> tuple[Callable[[Any], tuple[Any, ...]], str]:
+    """(what makes the words of an argument of kind ``given``, their format). KeyError for a number of another type."""
+    if isinstance(kind, types.Array):
+        if isinstance(given, tuple) and given[0] is Constant:
+            return _words_of_constant, "7q"
+        return (_words_of_shaped, f"{5 + 2 * kind.ndim}q") if shaped else (_words_of_vector, "7q")
+    return (_words_of_complex if isinstance(kind, types.Complex) else _words_of_number), _NUMBERS[kind.name]
 
 
 class DirectLaunch:
-    """Launches of one compiled kernel on words, for arguments of the kinds that it was compiled for.
+    """Launches of one compiled kernel on words, for arguments of the kinds that it was compiled for; see `kind_of`.
 
     kernel: what the provider's dispatcher has compiled. This rests on its insides: any exception here means that only
     the dispatcher can launch it.
     """
 
-    __slots__ = ("_configurations", "_kernel", "_launch", "_makers", "_stream")
+    __slots__ = ("_at", "_driver", "_kernel", "_lock", "_makers", "_pack", "_places", "_words")
 
-    def __init__(self, kernel: Any, args: Sequence[Any], shaped: bool):
-        core = importlib.import_module("cuda.core")
-        self._kernel, self._launch = kernel._codelibrary.get_cufunc().kernel, core.launch
-        self._stream = device().default_stream
-        self._configurations = functools.cache(lambda blocks, threads: core.LaunchConfig(grid=blocks, block=threads))
-        array = _words_of_shaped if shaped else _words_of_vector
-        self._makers: list[Callable[[Any], tuple[Any, ...]]] = [
-            array if isinstance(a, DeviceArray)
-            else (lambda constant: constant.words) if isinstance(a, Constant)
-            else _words_of_number(kind)
-            for a, kind in zip(args, kernel.argument_types, strict=True)
-        ]  # fmt: skip
+    def __init__(self, kernel: Any, kinds: Sequence[Any], shaped: bool):
+        self._driver = importlib.import_module("cuda.bindings.driver")
+        self._kernel = self._driver.CUfunction(int(kernel._codelibrary.get_cufunc().kernel.handle))
+        forms = [_form(given, kind, shaped) for given, kind in zip(kinds, kernel.argument_types, strict=True)]
+        self._makers = [make for make, _ in forms]
+        packed = struct.Struct("=" + "".join(form for _, form in forms))
+        # The driver reads each word where a list of addresses says. It has read all when a launch returns.
+        self._words = ctypes.create_string_buffer(packed.size)
+        start = ctypes.addressof(self._words)
+        self._places = np.arange(start, start + packed.size, 8)
+        self._at, self._pack, self._lock = self._places.ctypes.data, packed.pack_into, threading.Lock()
 
     def words(self, args: Sequence[Any]) -> list[Any]:
         """The words of arguments of the same kinds."""
@@ -129,9 +146,17 @@ class DirectLaunch:
         return words
 
     def on(self, blocks: int, threads: int, *stream: Any) -> Callable[..., None]:
-        """What launches on words, on a stream: by default that on which the provider launches."""
-        chosen = stream[0] if stream else self._stream
-        return functools.partial(self._launch, chosen, self._configurations(blocks, threads), self._kernel)
+        """What launches on words, on a stream of cuda.core's: by default on that on which the provider launches."""
+        return functools.partial(self._launch, blocks, threads, int(stream[0].handle) if stream else 0)
+
+    def _launch(self, blocks: int, threads: int, stream: int, *words: Any) -> None:
+        with self._lock:
+            self._pack(self._words, 0, *words)
+            (status,) = self._driver.cuLaunchKernel(
+                self._kernel, blocks, 1, 1, threads, 1, 1, 0, stream, self._at, 0
+            )  # fmt: skip
+        if status:
+            raise RuntimeError(f"CUDA error: {status.name}")
 
 
 def graph_of(noted: Callable[[Any], None]) -> Callable[[], None] | None:

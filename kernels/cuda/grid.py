@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jitgrad.kernels.cuda.driver import SIMULATED, DirectLaunch, kind_of, provided
@@ -95,22 +95,23 @@ class Grid:
                 note(functools.partial(direct.on, count, THREADS))(*direct.words(args))
                 return
         given = [provided(a, self.shaped) for a in args]
-        if kinds in self._direct or SIMULATED or _noting.to is not None:
-            note(functools.partial(self._on, count))(*given)
-        else:
-            self._direct[kinds] = self._first(count, args, given)
+        known = kinds in self._direct or SIMULATED
+        note(functools.partial(self._on, count) if known else functools.partial(self._first, count, kinds))(*given)
 
-    def _first(self, count: int, args: Sequence[Any], given: Sequence[Any]) -> DirectLaunch | None:
-        """Launch by the dispatcher. Returns what launches the kernel that it takes, unless only the dispatcher can."""
-        found: list[Any] = []
-        on = self._configure(count)
-        # All of this may be otherwise in another version of the provider's.
+    def _first(self, count: int, kinds: tuple[Any, ...], *stream: Any) -> Callable[..., None]:
+        """A launch by the dispatcher that sees which of its kernels it takes."""
+        on, found = self._configure(count, *stream), []
+        # All of this may be otherwise in another version of the provider's: then the dispatcher goes on.
         with contextlib.suppress(AttributeError):
             on.pre_launch_callbacks.append(lambda kernel, _: found.append(kernel))
-        on(*given)
-        with contextlib.suppress(Exception):
-            return DirectLaunch(found[0], args, self.shaped)
-        return None
+
+        def launch(*given: Any) -> None:
+            on(*given)
+            self._direct[kinds] = None
+            with contextlib.suppress(Exception):
+                self._direct[kinds] = DirectLaunch(found[0], kinds, self.shaped)
+
+        return launch
 
     def _configure(self, count: int, *stream: Any) -> Any:
         with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle

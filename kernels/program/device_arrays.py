@@ -84,20 +84,15 @@ class DeviceArrays:
 
 
 class _Table:
-    """The launches of a stretch on some places."""
+    """The launches of a stretch on some places. ``first``: whether they are the first there."""
 
-    __slots__ = ("_noted", "_run", "_started")
+    __slots__ = ("first", "run")
 
-    def __init__(self, noted: Noted, memory: list[Any]):
+    def __init__(self, noted: Noted, memory: list[Any], first: bool):
         noted.memory += memory  # without it an address could come again, and mean something else
-        self._noted, self._run, self._started = noted, noted.__call__, 0
-
-    def __call__(self) -> None:
         # The first time kernels may have to be compiled and loaded, which a graph can't hold.
-        self._started += 1
-        if self._started == 2 and len(self._noted.launches) > 1:
-            self._run = graph_of(self._noted) or self._run
-        self._run()
+        graph = graph_of(noted) if not first and len(noted.launches) > 1 else None
+        self.first, self.run = first, graph or noted
 
 
 class DeviceStretch:
@@ -115,24 +110,25 @@ class DeviceStretch:
         self._launches.append((call, args))
 
     def knows(self, key: Any) -> bool:
-        """Whether there is a table for what is bound."""
-        return key in self._tables
+        """Whether there is a table for what is bound that need not be made again."""
+        found = self._tables.get(key)
+        return found is not None and not found.first
 
     def forget(self) -> None:
         """Let go of the memory of tensors that may have been freed."""
         self._tables.clear()
 
     def __call__(self) -> None:
-        found = self._tables.get(self._arrays.key)
-        if found is None:
-            found = self._note()
-        found()
+        key = self._arrays.key
+        if not self.knows(key):
+            self._tables[key] = self._note(first=key not in self._tables)
+        self._tables[key].run()
 
-    def _note(self) -> _Table:
+    def _note(self, first: bool) -> _Table:
+        # Noted again the second time: kernels that have run are launched in a quicker way.
         with noted() as launches:
             for call, args in self._launches:
                 call(*args)
-        if len(self._tables) >= _MOST_TABLES:
+        if len(self._tables) >= _MOST_TABLES and first:
             del self._tables[next(iter(self._tables))]
-        found = self._tables[self._arrays.key] = _Table(launches, self._arrays.memory)
-        return found
+        return _Table(launches, self._arrays.memory, first)
