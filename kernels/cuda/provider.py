@@ -1,4 +1,4 @@
-"""CUDA: the only file that imports a provider of it, compiles for it and launches on it.
+"""CUDA: the only file that imports its provider, compiles for it and asks it for memory.
 
 Providers, by preference: ``numba.cuda`` (the numba-cuda package or what Numba itself has), on which these kernels have
 run on a GPU; then numba-cuda-mlir, its successor, whose version 0.6 can't yet compile what looks at a number's bits or

@@ -86,10 +86,11 @@ class DeviceArrays:
 class _Table:
     """The launches of a stretch on some places. ``first``: whether they are the first there."""
 
-    __slots__ = ("first", "run")
+    __slots__ = ("first", "memory", "run")
 
     def __init__(self, noted: Noted, memory: list[Any], first: bool):
-        noted.memory += memory  # without it an address could come again, and mean something else
+        # What kernels have asked for, and what is bound: else an address could come again, and mean something else.
+        self.memory = [*noted.memory, *memory]
         # The first time kernels may have to be compiled and loaded, which a graph can't hold.
         graph = graph_of(noted) if not first and len(noted.launches) > 1 else None
         self.first, self.run = first, graph or noted
