@@ -11,7 +11,9 @@ that are kept in any case: else steps whose arrays have many sizes would free bl
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import mmap
 import threading
 import weakref
 from typing import Any
@@ -28,6 +30,10 @@ KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use ha
 # Bytes of a cache line, of which blocks begin at a multiple. NumPy's large arrays begin 16 bytes after one, and vectors
 # of 64 bytes then lie in two lines each: loops that are as fast as the caches take 15 to 30 % longer.
 _LINE = 64
+
+# A child process gets a copy, not the memory itself. On Windows there are no such flags, and no such children.
+_PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 
 
 class _Loan(weakref.ref[Any]):
@@ -62,9 +68,13 @@ class BlockPool:
 
     def clear(self) -> None:
         """Free all kept blocks."""
+        self.free_kept(self.kept_bytes)
+
+    def free_kept(self, count: int) -> None:
+        """Free kept blocks until they were ``count`` bytes or none is left."""
         if self.lock.acquire(timeout=1):  # not for ever: a finalizer may call this in a thread that has the lock
             try:
-                self._free(self.kept_bytes)
+                self._free(count)
             finally:
                 self.lock.release()
 
@@ -87,10 +97,10 @@ class BlockPool:
 
     def _new(self, size: int) -> Any:
         try:
-            memory: Any = np.empty(size + _LINE, np.uint8)
-        except MemoryError:
+            return (ctypes.c_char * size).from_buffer(_mapped(size))
+        except (OSError, OverflowError):
             self.clear()
-            memory = np.empty(size + _LINE, np.uint8)
+        memory: Any = np.empty(size + _LINE, np.uint8)  # or MemoryError
         return (ctypes.c_char * size).from_buffer(memory, -memory.ctypes.data % _LINE)
 
     def _give_back(self, loan: _Loan) -> None:
@@ -117,6 +127,15 @@ class BlockPool:
             self.kept_bytes -= size
             if not blocks:
                 del self.kept[size]
+
+
+def _mapped(size: int) -> mmap.mmap:
+    """Memory of the system's, which has it back as soon as it is freed: the C library may keep what it was given."""
+    memory = mmap.mmap(-1, size, **_PRIVATE)
+    if size >= _HUGE:
+        with contextlib.suppress(AttributeError, OSError):  # not Linux, or a system without
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 def _rounded(nbytes: int) -> int:

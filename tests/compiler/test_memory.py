@@ -62,6 +62,18 @@ def test_a_recording_lets_go_of_temporaries(peak):
     assert len(compiled.explain().recordings) == 1
 
 
+def test_what_temporaries_had_while_they_were_recorded_is_freed(peak):
+    x = torch.randn(SIZE)
+    compiled = torch.compile(lambda: (x + 1).sin().sum(), options={"fusion": False, "row_blocks": False})
+    pool.clear()
+    compiled()
+    before = peak.now + pool.kept_bytes
+    compiled()
+    compiled()
+    assert peak.now > 2 * x.nbytes  # there is a block for temporaries now
+    assert peak.now + pool.kept_bytes <= before + (1 << 18)
+
+
 def test_new_gradients_take_the_place_of_old_ones(peak):
     x = torch.randn(SIZE, requires_grad=True)
 
