@@ -19,10 +19,13 @@ __all__ = [
     "value_function",
 ]  # fmt: skip
 
+# Copied by loops: an assignment to a slice takes Numba seconds to compile, most of them for its error's message.
 GROWN = """\
 def grown(array, size):
     longer = np.empty((max(size, 2 * array.shape[0]),) + array.shape[1:], array.dtype)
-    longer[:array.shape[0]] = array
+    old, new = array.reshape(-1), longer.reshape(-1)
+    for k in range(old.size):
+        new[k] = old[k]
     return longer
 """
 SUMMED = """\
@@ -40,7 +43,8 @@ def summed(row, size):
 WIDENED = """\
 def widened(row, size):
     wider = np.zeros(2 * size)
-    wider[:row.size] = row
+    for k in range(row.size):
+        wider[k] = row[k]
     return wider
 """
 # See `binomial`: how many iterations to run until the next state is kept, where ``length`` are to be reversed of which

@@ -30,7 +30,8 @@ def take_slab(x, channel, channels, shift, row, rows, begin, end, slab):
         inside = min(end, volume) - begin
         for i in range(channels):
             target, source = slab[i], flat[(channel + i) * volume + begin :]
-            target[:inside] = source[:inside]
+            for t in range(inside):  # no assignment to a slice: Numba takes seconds to compile one
+                target[t] = source[t]
             target[inside : end - begin] = T(0)
         return
     for i in range(channels):

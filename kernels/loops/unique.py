@@ -111,7 +111,8 @@ def order_rows(x, order, sort):
                 later = i >= middle or (j < end and comes_first(x[order[j]], x[order[i]]))
                 merged[k] = order[j] if later else order[i]
                 i, j = (i, j + 1) if later else (i + 1, j)
-        order[:] = merged
+        for i in range(n):
+            order[i] = merged[i]
         width *= 2
 
 
