@@ -140,10 +140,10 @@ class DerivedOp:
         known = zip(self.inputs, values, tangents, strict=True)
         pairs = [(n, t) for n, v, t in known if t is not None and n not in self.constants]
         along = tuple([n for n, _ in pairs])
-        if not along:
+        program = self.program(values)
+        if not along or not any(program.kinds[n].floating for n in program.outputs):
             return None
         found = iter(self.tangent(along)([*values, *(t for _, t in pairs)]))
-        program = self.program(values)
         outs = [next(found) if program.kinds[n].floating else None for n in program.outputs]
         return tuple(outs) if len(outs) > 1 else outs[0]
 
@@ -153,7 +153,7 @@ class DerivedOp:
         plan = self.plan(values)
         arguments = plan.arguments(values)
         plan.check(arguments)
-        wanted = self.wanted(values)
+        wanted = self.wanted(values) if plan.has_gradient else ()
         if observers:
             outs = self._recorded(plan, arguments)
         elif wanted:
@@ -291,6 +291,7 @@ class Plan:
         self.forms = tuple([form for _, form in kinds])
         self.derivation = op.derivation(tuple([kind for kind, _ in kinds]))
         self.outputs = self.derivation.program.outputs
+        self.has_gradient = any(self.derivation.program.kinds[n].floating for n in self.outputs)
         self.checks = self.derivation.checks(op.check, self.forms)
         self.in_shares: tuple[InShares | None] | None = None
 

@@ -91,6 +91,28 @@ def test_several_results_of_which_one_counts():
     np.testing.assert_allclose(from_total.numpy(), from_all.numpy(), rtol=1e-13)
 
 
+def counted(x):
+    return int(x[0])
+
+
+def counts(x):
+    found = np.zeros(x.size, np.int64)
+    for i in range(x.size):
+        found[i] = int(x[i])
+    return found
+
+
+@pytest.mark.parametrize("function", [counted, counts])
+def test_whole_numbers_have_no_gradient(function):
+    op, x = jitgrad.differentiable(function), variable([1.5, 2.5])
+    found = op(x)
+    assert not found.requires_grad and found.grad_fn is None
+    assert found.tolist() == (1 if function is counted else [1, 2])
+    value, tangent = jitgrad.func.jvp(op, (x.detach(),), (x.detach(),))
+    assert tangent.dtype == value.dtype and not tangent.any()
+    assert jitgrad.compile(op)(x).tolist() == found.tolist()
+
+
 def test_the_graph_is_that_of_an_op():
     op = jitgrad.differentiable(wave)
     x = variable(X)
