@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 # A line of its own, of a text whose loops take so many instructions that they gain by the widest registers.
-WIDE = "# wide registers"
+WIDE = "# the widest registers"
 Literal = int | float
 
 
