@@ -42,6 +42,8 @@ DEPTH = 256  # rows of the right matrix that are copied at a time: so many bytes
 TILES, UNIT = 16, 16
 BLOCK = 32 * ROWS  # columns of the result that are made at a time where it is turned
 OFTEN = 9 * ROWS  # rows of the left matrix from which on a panel is worth copying
+# The same where a panel's rows are so many bytes apart: the first cache has room for few of them.
+FAR, OFTEN_FAR = 1024, 3 * ROWS
 SQUARE = BYTES if WIDE_REGISTERS else BYTES // 2  # bytes of a side of what is transposed within registers
 
 
@@ -159,7 +161,7 @@ def add_part(x, x_row, x_step, tiled, y, y_row, y_turned, depth, out, out_row, r
         elif width < BYTES:
             part, step = panel, BYTES
             take_narrow(panel, y + done, y_row, width, depth)
-        elif rows >= OFTEN:
+        elif (rows >= OFTEN) | (rows >= OFTEN_FAR) & (y_row >= FAR):
             part, step = panel, width
             take_rows(panel, y + done, y_row, width, depth)
         fill(x, x_row, x_step, tiled, part, step, depth, out + done, out_row, rows, width, keep)
@@ -309,6 +311,7 @@ def _operations(dtype: Any) -> dict[str, Any]:
     def room(builder: Any, count: int) -> Any:
         # Not as one array: ``alloca_once`` writes a zero to the element, and LLVM takes minutes to unroll that.
         memory = cgutils.alloca_once(builder, ir.IntType(8), WORD(count))
+        memory.align = BYTES  # a vector in two lines of the cache takes twice as long to load
         return builder.ptrtoint(memory, WORD)
 
     return {
