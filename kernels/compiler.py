@@ -68,6 +68,7 @@ IMPORTED = (
     (" gemm_part(", "gemm", "gemm_part"),
     (" product_tile(", "tile", "product_tile"),
     (" sum_tile(", "tile", "sum_tile"),
+    ("_places(", "winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.

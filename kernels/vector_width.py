@@ -24,9 +24,9 @@ __all__ = ["has_quick_wide_registers", "set_attribute", "widen"]
 def has_quick_wide_registers() -> bool:
     """Whether the processor has registers of 64 bytes that are worth more than those of 32.
 
-    A feature tells, as models have no numbers in order: Cascade Lake, and all that came later, multiply bytes for neural
-    networks. Its predecessor, Skylake, runs slower still with wide registers, and hasn't been measured. How many units
-    for 64 bytes a core has can't be asked; where it is one, it does what the two for 32 bytes do together.
+    A feature tells, as the numbers of models are in no order: Cascade Lake, and all that came later, multiply bytes for
+    neural networks. Its predecessor, Skylake, slows down more, and hasn't been measured. How many units for 64 bytes a
+    core has can't be asked; a single one does as much as the two for 32 bytes.
     """
     return bool(llvm.get_host_cpu_features().get("avx512vnni"))
 

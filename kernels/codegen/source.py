@@ -31,7 +31,10 @@ __all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
 ANY_ORDER = "  # in any order"
 
 # Functions that write to an array, and the position of that among their arguments.
-_WRITING = {"gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,)}
+_WRITING = {
+    "gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,), "gradient_places": (4,),
+    "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,),
+}  # fmt: skip
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)

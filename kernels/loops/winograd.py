@@ -20,107 +20,87 @@ Arrays are those of conv.py, but for the weights: ``filters`` (16, groups, out c
 
 from __future__ import annotations
 
+import numpy as np
+
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.products import multiply, run_with_blas
+from jitgrad.kernels.words.vocabulary import T, copy_numbers, gradient_places, tile_places, tile_results
 
 __all__ = ["filter_gradients", "filters_of", "winograd_products", "winograd_weight_sums"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
+def line_of(number, height, pad, line):
+    """Where in four lines and one of zeros a line of an image is, whose rows begin with ``pad`` lines of zeros."""
+    return number % 4 * line if pad <= number < height + pad else 4 * line
+
+
 def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, above, below, lines, tiles):
     """B' x B of the rows of tiles ``begin`` to ``end``, as (4 places of each row, channels, tiles).
 
-    above, below: which rows of a tile, of four. lines: (8, 2 across + 2).
+    above, below: which rows of a tile, of four. lines: see ``of_lines``, of no other images than those of x.
     """
-    height, width, size = x.shape[3], x.shape[4], 2 * across + 2
-    low, high = min(pad_w, size), min(width + pad_w, size)
+    height, width, size, lanes = x.shape[3], x.shape[4], 2 * across + 2, 64 // x.itemsize
+    low, high, line = min(pad_w, size), min(width + pad_w, size), lines.size // 5
+    wide, plane = tiles.shape[2], tiles.shape[1] * tiles.shape[2]
     for i in range(channels):
         for q in range(begin, end):
-            n, r, at = q // rows, q % rows, (q - begin) * across
-            # The first and the last line are of the tile's first and last row only.
-            for a in range(min(above, 1), 3 + below // 4):
-                h, line = 2 * r + a - pad_h, lines[a]
-                if h < 0 or h >= height:
-                    line[:] = T(0)
-                else:
-                    line[:low] = T(0)
-                    inside, source = line[low:high], x[n, channel + i, 0, h]
-                    for t in range(inside.size):
-                        inside[t] = source[t]
-                    line[high:] = T(0)
-            l0, l1, l2, l3 = lines[0], lines[1], lines[2], lines[3]
-            m0, m1, m2, m3 = lines[4], lines[5], lines[6], lines[7]
-            for t in range(size):
-                m0[t] = l0[t] - l2[t]
-                m1[t] = l1[t] + l2[t]
-                m2[t] = l2[t] - l1[t]
-                m3[t] = l1[t] - l3[t]
+            n, r = q // rows, q % rows
+            image, at = (n * x.shape[1] + channel + i) * height * width, i * wide + (q - begin) * across
+            for a in range(2 * r + (2 if r and q > begin else 0), 2 * r + 4):  # two are of the row of tiles before
+                if pad_h <= a < height + pad_h:
+                    copy_numbers(x, image + (a - pad_h) * width, high - low, lines, a % 4 * line + low)
             for a in range(above, below):
-                line, f = lines[4 + a], 4 * (a - above)
-                v0, v1 = tiles[f, i, at : at + across], tiles[f + 1, i, at : at + across]
-                v2, v3 = tiles[f + 2, i, at : at + across], tiles[f + 3, i, at : at + across]
-                for t in range(across):
-                    second, third = line[2 * t + 1], line[2 * t + 2]
-                    v0[t] = line[2 * t] - third
-                    v1[t] = second + third
-                    v2[t] = third - second
-                    v3[t] = second - line[2 * t + 3]
+                upper = line_of(2 * r + (0, 1, 2, 1)[a], height, pad_h, line)
+                lower = line_of(2 * r + (2, 2, 1, 3)[a], height, pad_h, line)
+                sign, first = T(1) if a == 1 else T(-1), 4 * (a - above) * plane + at
+                for t in range(0, across, lanes):
+                    tile_places(lines, upper + 2 * t, lower + 2 * t, sign, tiles, first + t, plane)
 
 
-def put_results(sums, o, begin, end, rows, across, more, lines, out):
-    """A' m A of one channel's products, as rows of ``out`` (samples, height, width), plus ``more``."""
-    height, width = out.shape[1], out.shape[2]
+def put_results(sums, o, begin, end, rows, across, more, lines, out, channel):
+    """A' m A of one channel's products, as rows of a channel of ``out``, plus ``more``."""
+    height, width, lanes, line = out.shape[3], out.shape[4], 64 // out.itemsize, lines.size // 5
+    wide, plane = sums.shape[2], sums.shape[1] * sums.shape[2]
     for q in range(begin, end):
-        n, r, at = q // rows, q % rows, (q - begin) * across
-        for a in range(4):
-            m0, m1 = sums[a, o, at : at + across], sums[4 + a, o, at : at + across]
-            m2, m3 = sums[8 + a, o, at : at + across], sums[12 + a, o, at : at + across]
-            upper, lower = lines[a], lines[4 + a]
-            for t in range(across):
-                upper[t] = m0[t] + m1[t] + m2[t]
-                lower[t] = m1[t] - m2[t] - m3[t]
+        n, r, first = q // rows, q % rows, o * wide + (q - begin) * across
+        for t in range(0, across, lanes):
+            tile_results(sums, first + t, plane, more, lines, 2 * t, line + 2 * t)
+        target = ((n * out.shape[1] * out.shape[2] + channel) * height + 2 * r) * width
         for a in range(min(2, height - 2 * r)):
-            l0, l1, l2, l3 = lines[4 * a], lines[4 * a + 1], lines[4 * a + 2], lines[4 * a + 3]
-            target = out[n, 2 * r + a]
-            for t in range(width // 2):
-                target[2 * t] = l0[t] + l1[t] + l2[t] + more
-                target[2 * t + 1] = l1[t] - l2[t] - l3[t] + more
-            if width % 2:
-                t = width // 2
-                target[2 * t] = l0[t] + l1[t] + l2[t] + more
+            copy_numbers(lines, a * line, width, out, target + a * width)
 
 
 def take_gradients(y, channel, channels, begin, end, rows, across, above, below, lines, tiles):
     """A y A' of the rows of tiles ``begin`` to ``end`` of ``y``; arguments as of ``take_tiles``."""
-    height, width = y.shape[3], y.shape[4]
+    height, width, lanes, line = y.shape[3], y.shape[4], 64 // y.itemsize, lines.size // 5
+    wide, plane = tiles.shape[2], tiles.shape[1] * tiles.shape[2]
     for i in range(channels):
         for q in range(begin, end):
-            n, r, at = q // rows, q % rows, (q - begin) * across
-            for a in range(2):
-                line = lines[a]
-                if 2 * r + a >= height:
-                    line[:] = T(0)
-                else:
-                    source = y[n, channel + i, 0, 2 * r + a]
-                    for t in range(width):
-                        line[t] = source[t]
-                    line[width:] = T(0)
-            l0, l1, l2, l3 = lines[0], lines[1], lines[2], lines[3]
-            for t in range(2 * across):
-                l2[t] = l0[t] + l1[t]
-                l3[t] = l0[t] - l1[t]
-                l1[t] = -l1[t]
+            n, r = q // rows, q % rows
+            image, at = (n * y.shape[1] + channel + i) * height * width, i * wide + (q - begin) * across
+            for a in range(2 * r, min(2 * r + 2, height)):
+                copy_numbers(y, image + a * width, width, lines, a % 4 * line)
+            one, other = line_of(2 * r, height, 0, line), line_of(2 * r + 1, height, 0, line)
             for a in range(above, below):
-                line, f = lines[(0, 2, 3, 1)[a]], 4 * (a - above)
-                v0, v1 = tiles[f, i, at : at + across], tiles[f + 1, i, at : at + across]
-                v2, v3 = tiles[f + 2, i, at : at + across], tiles[f + 3, i, at : at + across]
-                for t in range(across):
-                    first, second = line[2 * t], line[2 * t + 1]
-                    v0[t] = first
-                    v1[t] = first + second
-                    v2[t] = first - second
-                    v3[t] = -second
+                upper, lower = (one, one, one, 4 * line)[a], (4 * line, other, other, other)[a]
+                sign, first = T(1) if a < 2 else T(-1), 4 * (a - above) * plane + at
+                for t in range(0, across, lanes):
+                    gradient_places(lines, upper + 2 * t, lower + 2 * t, sign, tiles, first + t, plane)
+
+
+def of_places(places, channels, count, lanes):
+    """Numbers of ``count`` tiles, of each channel and place: rows of whole vectors, with one more for what lies behind.
+
+    With a channel more, the places of a tile don't all fall on the same lines of a cache.
+    """
+    return np.zeros((places, channels + 1, (-(-count // lanes) + 1) * lanes), T)
+
+
+def of_lines(across, lanes):
+    """Room for four lines of an image with so many tiles in a row, and a line of zeros."""
+    return np.zeros(5 * 2 * (-(-across // lanes) + 1) * lanes, T)
 
 
 def _pieces(x, filters, bias, pad_h, pad_w, function, block, out):
@@ -134,19 +114,20 @@ def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first,
     outs, channels = filters.shape[2], filters.shape[3]
     rows, across = (out.shape[3] + 1) // 2, (out.shape[4] + 1) // 2
     total = out.shape[0] * rows
-    chunks = -(-total // block)
-    tiles, sums = np.empty((16, channels, block * across), T), np.empty((16, outs, block * across), T)
-    lines = np.empty((8, 2 * across + 2), T)
+    chunks, lanes = -(-total // block), 64 // out.itemsize
+    tiles, sums = of_places(16, channels, block * across, lanes), of_places(16, outs, block * across, lanes)
+    lines, results = of_lines(across, lanes), of_lines(across, lanes)
     for piece in range(first, last):
         g, begin = piece // chunks, piece % chunks * block
         end = min(begin + block, total)
         count = (end - begin) * across
         take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, 0, 4, lines, tiles)
         for f in range(16):
-            multiply(function, filters[f, g], False, tiles[f, :, :count], False, sums[f, :, :count], False)
+            right, target = tiles[f, :channels, :count], sums[f, :outs, :count]
+            multiply(function, filters[f, g], False, right, False, target, False)
         for o in range(outs):
-            put_results(sums, o, begin, end, rows, across, bias[g * outs + o] if bias.size else T(0), lines,
-                        out[:, g, o])  # fmt: skip
+            more = bias[g * outs + o] if bias.size else T(0)
+            put_results(sums, o, begin, end, rows, across, more, results, out, g * outs + o)
 
 
 def _weight_pieces(y, x, pad_h, pad_w, function, block, shares, out):
@@ -157,9 +138,9 @@ def _weight_pieces(y, x, pad_h, pad_w, function, block, shares, out):
 def winograd_weight_pieces(y, x, pad_h, pad_w, function, block, shares, out, first, last):
     parts, groups, outs, channels = out.shape[0], out.shape[2], out.shape[3], out.shape[4]
     rows, across = (y.shape[3] + 1) // 2, (y.shape[4] + 1) // 2
-    total, places = y.shape[0] * rows, 4 * -(-4 // shares)
-    tiles, grads = np.empty((places, channels, block * across), T), np.empty((places, outs, block * across), T)
-    lines = np.empty((8, 2 * across + 2), T)
+    total, places, count, lanes = y.shape[0] * rows, 4 * -(-4 // shares), block * across, 64 // y.itemsize
+    tiles, grads = of_places(places, channels, count, lanes), of_places(places, outs, count, lanes)
+    lines, gradient_lines = of_lines(across, lanes), of_lines(across, lanes)
     for piece in range(first, last):
         part, share = piece // shares, piece % shares
         begins, ends = total * part // parts, total * (part + 1) // parts
@@ -170,9 +151,9 @@ def winograd_weight_pieces(y, x, pad_h, pad_w, function, block, shares, out, fir
                 count = (end - begin) * across
                 take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, above, below, lines,
                            tiles)  # fmt: skip
-                take_gradients(y, g * outs, outs, begin, end, rows, across, above, below, lines, grads)
+                take_gradients(y, g * outs, outs, begin, end, rows, across, above, below, gradient_lines, grads)
                 for f in range(4 * above, 4 * below):
-                    left, right = grads[f - 4 * above, :, :count], tiles[f - 4 * above, :, :count]
+                    left, right = grads[f - 4 * above, :outs, :count], tiles[f - 4 * above, :channels, :count]
                     multiply(function, left, False, right, True, out[part, f, g], begin > begins)
 
 

@@ -43,8 +43,8 @@ import numpy as np
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
 __all__ = [
-    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "gemm_part", "horner", "product_tile", "scratch",
-    "sum_tile", "vectorized", "word",
+    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "gemm", "gemm_part", "gradient_places", "horner",
+    "product_tile", "scratch", "sum_tile", "tile_places", "tile_results", "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -57,6 +57,10 @@ gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
 product_tile: Any = None  # and of tile.py
 sum_tile: Any = None
+tile_places: Any = None  # and of winograd.py
+copy_numbers: Any = None
+gradient_places: Any = None
+tile_results: Any = None
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in
