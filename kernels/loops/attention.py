@@ -91,8 +91,9 @@ def turn(x, out):
 @loop(pieces=_blocks, dtype_from="out", grain=1 << 12, reassoc=True)
 def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, last):
     queries, keys, lanes = q.shape[1], k.shape[1], 64 // out.itemsize
-    # Rows are filled up to whole vectors, as tiles want them (products.py).
-    wide, chunks = -(-keys // lanes) * lanes, -(-queries // block)
+    # Rows are filled up to whole vectors, as tiles want them (products.py), and with one more: a column of scores would
+    # fall on the same few lines of the first cache where there are, as often, a power of two.
+    wide, chunks = -(-keys // lanes) * lanes + lanes, -(-queries // block)
     scores, turned, latest = np.empty((block, wide), T), np.zeros((q.shape[2], wide), T), -1
     over = np.empty(block, T)
     for piece in range(first, last):
@@ -116,7 +117,7 @@ def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
 @loop(pieces=_stacks, dtype_from="g", grain=1 << 12, reassoc=True)
 def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv, first, last):
     queries, keys, lanes = q.shape[1], k.shape[1], 64 // dq.itemsize
-    wide = -(-keys // lanes) * lanes
+    wide = -(-keys // lanes) * lanes + lanes  # as in `attend_blocks`
     scores, above = np.empty((block, wide), T), np.empty((block, wide), T)
     k_turned, v_turned = np.zeros((q.shape[2], wide), T), np.zeros((v.shape[2], wide), T)
     over, divided = np.empty(block, T), np.empty((block, v.shape[2]), T)

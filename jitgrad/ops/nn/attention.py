@@ -33,7 +33,7 @@ from jitgrad.ops.shape.slicing import zeros_of
 __all__ = ["Attention", "hidden"]
 
 _FEW = 24  # causal queries at a time, at least: four tiles of rows
-_SCORES, _ROWS = 1 << 16, 32  # so many scores are in memory at a time for each thread, but so many queries' at least
+_SCORES, _ROWS = 1 << 15, 32  # so many scores are in memory at a time for each thread, but so many queries' at least
 
 
 def hidden(kept: Tensor, like: Tensor) -> Tensor:
