@@ -36,8 +36,8 @@ WIDE_REGISTERS = "avx512f" in cpu_features()
 ROWS, PANEL = (12, 2 * BYTES) if WIDE_REGISTERS else (6, BYTES)  # of a tile: rows, and bytes of each
 HEIGHTS = (1, 2, 4, 8, 12) if WIDE_REGISTERS else (1, 2, 4, 6)  # of tiles: each takes time to compile
 MIDDLE = HEIGHTS[-2]
-# Rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache. Half of them
-# where the left one is read across, and has its lines there as well.
+# Rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache. Half of
+# them where the left one is read across, and has its lines there as well.
 DEPTH = 256
 # If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (400 KB of float64), so
 # many bytes at once.
