@@ -46,6 +46,7 @@ publish_later("jitgrad.ops.sparse.structure", sparse="spdiags")
 forms_later(*[
     f"jitgrad.ops.sparse.{name}"
     for name in (
-        "copies", "pointwise", "presence", "products", "reduction", "resize", "shape", "structure", "triangular",
+        "copies", "multiply", "pointwise", "presence", "products", "reduction", "resize", "shape", "structure",
+        "triangular",
     )
 ])  # fmt: skip

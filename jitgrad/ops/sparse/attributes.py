@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import method
@@ -62,12 +63,16 @@ def indices(self: Tensor) -> Tensor:
 
 @method
 def values(self: Tensor) -> Tensor:
-    """The values, (nnz, *dense dims), on the same memory; gradients flow through."""
+    """The values, (nnz, *dense dims): a view; gradients flow through."""
     if not isinstance(self, SparseTensor):
         raise RuntimeError(f"values expected sparse tensor layout but got {title(self)}")
     if self._pattern.kind == "sparse_coo" and not self._pattern.coalesced:
         raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
-    return values_of(self)
+    found = values_of(self)
+    found._base = self if self._base is None else self._base
+    if not grad_state.enabled:
+        found._view_kind = "no_grad"
+    return found
 
 
 def _indices(self: Tensor) -> Tensor:

@@ -1,12 +1,10 @@
-"""Elementwise ops on sparse tensors: those that keep zeros, sums, differences, products.
+"""Elementwise ops on sparse tensors: those that keep zeros, sums, differences, quotients.
 
-One that is not linear sees a tensor with its values summed up place by place. A product with a dense tensor is looked
-up at the sparse one's places.
+One that is not linear sees a tensor with its values summed up place by place.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import broadcast_shapes, intern
+from jitgrad.core.layout import intern
 from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -26,19 +24,15 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.ops.creation.type_info import result_type
-from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
-from jitgrad.ops.indexing.nonzero import nonzero
+from jitgrad.ops.indexing.index_select import IndexAdd
 from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 from jitgrad.ops.sparse.attributes import title
-from jitgrad.ops.sparse.broadcast import broadcast_to
-from jitgrad.ops.sparse.convert import dense, to_compressed, to_coo
+from jitgrad.ops.sparse.convert import dense
 from jitgrad.ops.sparse.parts import (
-    at_places,
     coalesced,
-    from_grid,
     grid,
     linearly,
     mapped,
@@ -305,70 +299,7 @@ sparse_form("sub", "sub_scaled", op=True)(_sub)
 sparse_form("sub_", "sub_scaled_", op=True)(lambda x, y, alpha=1: _add_into(x, y, -alpha))
 
 
-# -- products ------------------------------------------------------------------------------------------------
-
-
-def _mul(x: Any, y: Any) -> Tensor:
-    """Elementwise product; of sparse tensors where both have a place, with a dense one at all places."""
-    for one, other in ((x, y), (y, x)):
-        if not isinstance(one, SparseTensor):
-            continue
-        if _number(other) or (not isinstance(other, SparseTensor) and other.ndim == 0):
-            if one.ndim == 0 and isinstance(other, Tensor):
-                other = cast(other, dtypes.promote_types(one.dtype, other.dtype))
-                one = one.to(other.dtype)
-            return _times_number(one, other)
-        if isinstance(other, SparseTensor) and other.ndim == 0:
-            return _mul(one, dense(other))
-    shape = tuple(broadcast_shapes(x.shape, y.shape))
-    if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
-        return _common(broadcast_to(x, shape), broadcast_to(y, shape))
-    return _times_dense(x, y) if isinstance(x, SparseTensor) else _times_dense(y, x)
-
-
-def _times_number(x: Any, number: Any) -> Any:
-    """The product with a number, or with a tensor without dims."""
-    if isinstance(number, Tensor) and number._requires_grad:
-        return mapped(settled(x), functools.partial(table.mul, number))
-
-    def adjoint(g: Any) -> Any:
-        number_ = number.conjugate() if isinstance(number, complex) else number.conj() if isinstance(
-            number, Tensor) else number  # fmt: skip
-        g = g * number_
-        return g.to(x.dtype) if g.dtype is not x.dtype and g.dtype.category <= x.dtype.category else g
-
-    return linearly(x, lambda y: mapped(y, functools.partial(table.mul, number)), adjoint, "MulBackward0")
-
-
-def _common(x: Any, y: Any) -> Tensor:
-    if x._pattern.kind != "sparse_coo":
-        same = x._pattern.block == y._pattern.block
-        product = _common(*[coalesced(grid(t) if same else to_coo(t)) for t in (x, y)])
-        if same:
-            return from_grid(product, x._pattern, dtypes.int64)
-        return to_compressed(product, x._pattern.kind, block=x._pattern.block)
-    y = to_coo(y)
-    for one, other in ((x, y), (y, x)):
-        if not settled(one)._pattern.coalesced:  # of one that isn't coalesced PyTorch keeps all places
-            values = values_of(one) * at_places(coalesced(other), one._pattern)
-            return named(with_values(values, one._pattern), "MulBackward0")
-    x, y = coalesced(x), coalesced(y)
-    found = np.empty(x._pattern.nnz, np.int64)
-    launch(kernels.find_places, keys_of(y._pattern)._data, keys_of(x._pattern)._data, found)
-    mine = nonzero(plain(found) >= 0).reshape(-1)
-    theirs = IndexSelect.apply(plain(found), 0, mine)
-    values = IndexSelect.apply(values_of(x), 0, mine) * IndexSelect.apply(values_of(y), 0, theirs)
-    keys = IndexSelect.apply(keys_of(x._pattern), 0, mine)._data
-    pattern = keys_to_pattern(keys, x._pattern.shape, x._pattern.sparse_dim, True)
-    return named(with_values(values, pattern), "MulBackward0")
-
-
-def _times_dense(x: Any, y: Tensor) -> Tensor:
-    shape = tuple(broadcast_shapes(x.shape, y.shape))
-    wide = broadcast_to(x, shape)
-    x = settled(x) if wide is x else coalesced(wide) if x._pattern.coalesced else settled(wide)
-    values = values_of(x) * at_places(y.expand(shape), x._pattern)
-    return named(with_values(values, x._pattern), "MulBackward0")
+# -- quotients, powers ---------------------------------------------------------------------------------------
 
 
 def _divided(op: str) -> Callable[..., Tensor]:
@@ -395,7 +326,7 @@ def _power(x: Any, exponent: Any) -> Tensor:
 
 
 for _form, _names in (
-    (_mul, ("mul",)), (_power, ("pow_number", "pow")),
+    (_power, ("pow_number", "pow")),
     *((_divided(op), (op,)) for op in ("div", "div_unrounded", "div_floor", "div_trunc")),
 ):  # fmt: skip
     sparse_form(*_names, op=True)(_form)

@@ -138,31 +138,38 @@ def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim
 
 
 def _resize_(self: Any, *each: Any, size: Any = None, memory_format: Any = None) -> Any:
-    """Of a batch of CSR or CSC matrices: numbers keep their order, new rows are empty, surplus places are dropped."""
+    """Of a batch of compressed matrices: values keep their order, new rows are empty, surplus places are dropped.
+
+    Of matrices of blocks PyTorch takes rows for rows of blocks, and the blocks away from the values: it leaves a tensor
+    that is none. Here they are resized as those of elements are, block by block.
+    """
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     size = tuple(size_argument("resize_", each, "size", size))
     if size == tuple(self.shape):
         return self
     pattern = self._pattern
-    if pattern.kind not in ("sparse_csr", "sparse_csc") or pattern.sparse_dim < self.ndim:
+    if pattern.kind == "sparse_coo" or pattern.sparse_dim < self.ndim:
         raise SparseOperand("resize_", self._layout.backend)
     if len(size) < 2:
         raise RuntimeError(f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(size)}")
-    across, old = is_across(pattern.kind), self.shape
-    plain, height = (-2, size[-1]) if across else (-1, size[-2])
+    across, old, block = is_across(pattern.kind), self.shape, pattern.block or (1, 1)
+    if size[-2] % block[0] or size[-1] % block[1]:
+        raise RuntimeError(f"torch.resize_: Expected a size of whole blocks of {list(block)}, but got {list(size)}")
+    rows, columns = size[-2] // block[0], size[-1] // block[1]
+    plain, height = (-2, columns) if across else (-1, rows)
     if size[plain] < old[plain]:
-        what = "rows of sparse CSC" if across else "columns of sparse CSR"
+        what = f"{'rows' if across else 'columns'} of sparse {pattern.kind[-3:].upper()}"
         raise RuntimeError(
             f"torch.resize_: Resizing {what} tensors to a smaller value is not supported. The original number of "
             f"{what.split()[0]} is {old[plain]} while the requested new number of {what.split()[0]} is {size[plain]}."
         )
     nnz, batch, before = pattern.nnz, size[:-2], pattern.indices[0].shape[-1]
-    most = min(nnz, size[-2] * size[-1])
+    most = min(nnz, rows * columns)
     crow, cols, values = (t.detach().clone() for t in (*pattern.indices, self._stored))
     crow.resize_((*batch, height + 1))
     cols.resize_((*batch, most))
-    values.resize_((*batch, most))
+    values.resize_((*batch, most, *pattern.block))
     first, end = (before, nnz) if height + 1 >= before else (height, most)
     crow.narrow(-1, first, height + 1 - first).fill_(end)
     self.become(with_values(values, pattern.like(indices=(crow, cols), shape=size, sparse_dim=len(size))))

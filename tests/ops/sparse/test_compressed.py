@@ -144,6 +144,12 @@ def test_other_sizes():
     assert s.shape == (1, 8) and s._nnz() == min(8, sparse(x, "csr")._nnz())
     with pytest.raises(RuntimeError, match="to a smaller value is not supported"):
         s.resize_(1, 7)
+    for kind, size in (("bsr", (6, 6)), ("bsc", (4, 9))):
+        t = sparse(x, kind).clone()
+        t.resize_(size)
+        assert torch.equal(t.to_dense(), torch.nn.functional.pad(x, (0, size[1] - 6, 0, size[0] - 4)))
+        with pytest.raises(RuntimeError, match="whole blocks"):
+            t.resize_(7, 9)
     t = sparse(x, "bsr").clone()
     t.resize_as_sparse_(sparse(dense(3), "bsr"))
     assert t.shape == (3, 4, 6) and torch.equal(t.to_dense(), torch.zeros(3, 4, 6).double())
@@ -189,3 +195,28 @@ def test_indices_alone():
         torch._convert_indices_from_coo_to_csr(torch.tensor([0, 5]), 3)
     with pytest.raises(RuntimeError, match="== nnz"):
         torch._validate_compressed_sparse_indices(True, torch.tensor([0, 1]), torch.tensor([]).long(), 1, 1, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_a_view(kind):
+    s = sparse(dense(), kind)
+    assert s.values()._base is s and s.mT.values()._base is s
+    s.values().mul_(2)
+    assert torch.equal(s.to_dense(), dense() * 2) and s._version == 1
+    s.requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        s.values().mul_(2)
+    with torch.no_grad():
+        values = s.values()
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        values.mul_(2)
+    with pytest.raises(RuntimeError, match="as_strided"):  # a write that no history of the sparse tensor could tell
+        (s * 2).values().mul_(2)
+
+
+def test_gradients_of_a_product_have_the_places_of_the_other_factor():
+    x, y, g = (sparse(dense(seed=k), "csr") for k in range(3))
+    x.requires_grad_(), y.requires_grad_()
+    (x * y).backward(g)
+    assert torch.equal(x.grad.to_dense(), dense(seed=1) * dense(seed=2))
+    assert torch.equal(y.grad.to_dense(), dense(seed=0) * dense(seed=2))
