@@ -5,15 +5,17 @@ A format is known by its name here: the objects are declared in ops/creation/typ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, intern
-from jitgrad.dispatch.copying import preserved_layout
+from jitgrad.core.layout import CAPACITY, Layout, intern
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.strides import channels_last_strides, is_channels_last
 
-__all__ = ["channels_come_last", "has_format", "layout_in_format", "needs_copy", "strides_of_result"]
+__all__ = ["channels_come_last", "following", "has_format", "layout_in_format", "needs_copy", "strides_of_result"]
 
 
 def layout_in_format(layout: Layout, memory_format: Any, dtype: dtypes.dtype | None = None) -> Layout:
@@ -77,6 +79,18 @@ def strides_of_result(operands: Iterable[Layout], shape: tuple[int, ...]) -> tup
     if len(formats) != 1 or "contiguous_format" in formats:
         return None
     return _channels_last_strides(shape, formats.pop())
+
+
+def following(x: Layout, made: Tensor) -> Tensor:
+    """``made``, a new row-major tensor outside the graph; with its channels last in memory if ``x`` has them so."""
+    layout = _followed(x, made._layout)
+    return made if layout is made._layout else copy_to_layout(made, layout)
+
+
+@functools.lru_cache(CAPACITY)
+def _followed(x: Layout, made: Layout) -> Layout:
+    strides = strides_of_result([x], made.shape)
+    return made if strides is None else intern(made.numpy_dtype, made.shape, strides, made.device)
 
 
 def needs_copy(layout: Layout, memory_format: Any) -> bool:

@@ -17,6 +17,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import writing_captured
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
+from jitgrad.dispatch.memory_formats import following
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
@@ -213,6 +214,8 @@ def _backward(
     per_channel = intern(x._layout.numpy_dtype, x._layout.shape[1:2])
     measured = (wrap(array, per_channel) for array in (statistics.mean, statistics.rstd))
     gradients: dict[str, Tensor] = _gradients(g, x, weight, *measured, wants, mean is not None)
+    if "x" in gradients:
+        gradients["x"] = following(x._layout, gradients["x"])
     return gradients
 
 

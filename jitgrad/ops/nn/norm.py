@@ -17,6 +17,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.memory_formats import channels_come_last, following
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
@@ -243,6 +244,13 @@ class NativeLayerNorm(RowNorm):
 class NativeGroupNorm(RowNorm):
     """(x - mean) / sqrt(variance + eps) over each of some groups of channels, * weight + bias of each channel."""
 
+    def forward(x, weight, bias, blocks, broadcast, eps=1e-5, statistics=None):
+        return following(x._layout, RowNorm.forward(x, weight, bias, blocks, broadcast, eps, statistics))
+
+    def kernels(wants, g, x, weight, weight_layout, bias_layout, blocks, eps, statistics):
+        found = RowNorm.kernels(wants, g, x, weight, weight_layout, bias_layout, blocks, eps, statistics)
+        return {name: following(x._layout, made) if name == "x" else made for name, made in found.items()}
+
     samples = cases(
         lambda: (draw(2, 4, 3), draw(4, seed=1), draw(4, seed=2), (2, 2, 6), (4, 1)),
         lambda: (draw(3, 2), None, draw(2, seed=2), (3, 1, 2), (2,)),
@@ -326,7 +334,8 @@ def rms_norm(
         raise not_implemented_for("rms_norm", input.dtype)
     smallest = input._layout.dtype.compute.limits.eps
     eps = float(smallest) if eps is None else float_argument("rms_norm", "eps", 4, eps)
-    wide = contiguous(cast(input, input._layout.dtype.compute))  # the result is in row-major order, as PyTorch's
+    wide = cast(input, input._layout.dtype.compute)
+    wide = wide if channels_come_last(wide._layout) else contiguous(wide)  # PyTorch's result is in either order
     wide = wide * (wide.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt()
     return cast(scaled(wide, weight, None), input._layout.dtype)
 

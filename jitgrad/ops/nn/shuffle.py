@@ -8,6 +8,7 @@ from jitgrad.core.layout import Layout, contiguous_strides, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.copying import copying
+from jitgrad.dispatch.memory_formats import following, strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
@@ -20,8 +21,8 @@ __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 def _rearranging(x: Layout, split: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """The function that makes of a tensor of this layout, viewed as ``split``, its dims in this order, a new one."""
-    if not (x.contiguous and x.numel):
-        return lambda x: _rearranged(x, split, order, shape)
+    if not (x.contiguous and x.numel) or strides_of_result([x], shape) is not None:
+        return lambda source: following(x, _rearranged(source, split, order, shape))
     strides = contiguous_strides(split)
     parts = intern(x.numpy_dtype, tuple([split[d] for d in order]), tuple([strides[d] for d in order]), x.device)
     copy = copying(parts, intern(x.numpy_dtype, parts.shape, None, x.device))

@@ -15,6 +15,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
+from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
@@ -166,7 +167,10 @@ class Roll(Structured):
     samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
     def plan(x_layout, shifts, dims):
-        out = intern(x_layout.numpy_dtype, x_layout.shape, None, x_layout.device)
+        # As ``cat`` of the two parts has it: in row-major order where one of them is empty.
+        whole = dims is None or any(n == 0 or s % n == 0 for s, n in zip(shifts, [x_layout.shape[d] for d in dims]))
+        strides = None if whole else strides_of_result([x_layout], x_layout.shape)
+        out = intern(x_layout.numpy_dtype, x_layout.shape, strides, x_layout.device)
         if out.device != "cpu" or not out.numel or not out.ndim:
             return lambda x: _rolled_by_views(x, shifts, dims)
         if dims is None:  # as if there were one dimension
