@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.core import dtypes
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import not_implemented_for, scalar_type
-from jitgrad.core.layout import as_int, normalize_dim
+from jitgrad.core.layout import CAPACITY, as_int, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.out_argument import into_out
@@ -108,9 +108,11 @@ def _to_real(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Te
 # -- several dims -----------------------------------------------------------------------------------------
 
 
-def _several(x: Tensor, s: Any, dim: Any, name: str = "") -> tuple[tuple[int, ...], list[int]]:
-    """The dims, and the sizes to which the input is fitted along them; ``name`` is that of one that needs a dim."""
-    shape = x._layout.shape
+@functools.lru_cache(CAPACITY)
+def _several(
+    shape: tuple[int, ...], s: tuple[int, ...] | None, dim: tuple[int, ...] | None, name: str = ""
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dims, and the sizes to which an input is fitted along them; ``name`` is that of one that needs a dim."""
     if dim is not None:
         dims = tuple([normalize_dim(d, len(shape)) if shape else _no_dims(d) for d in dim])
         if len(set(dims)) < len(dims):
@@ -125,7 +127,8 @@ def _several(x: Tensor, s: Any, dim: Any, name: str = "") -> tuple[tuple[int, ..
         dims = tuple(range(len(shape) - len(s), len(shape)))
     else:
         dims = tuple(range(len(shape)))
-    sizes = [shape[d] if n == -1 else n for d, n in zip(dims, (-1,) * len(dims) if s is None else s, strict=True)]
+    given = (-1,) * len(dims) if s is None else s
+    sizes = tuple([shape[d] if n == -1 else n for d, n in zip(dims, given, strict=True)])
     for n in sizes:
         _count(n)
     if name and not dims:
@@ -138,7 +141,7 @@ def _no_dims(dim: int) -> int:
 
 
 def _all_complex(x: Tensor, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
-    dims, sizes = _several(x, s, dim)
+    dims, sizes = _several(x._layout.shape, s, dim)
     x, how = resized(transformable(x, as_complex=True), dims, sizes), normalization_of(norm, forward)
     return FftC2C.apply(x, dims, how, forward) if dims else x.clone()
 
@@ -147,16 +150,16 @@ def _rfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"rfftn expects a real-valued input tensor, but got {scalar_type(x.dtype)}")
     x = transformable(x)
-    dims, sizes = _several(x, s, dim, "rfftn")
+    dims, sizes = _several(x._layout.shape, s, dim, "rfftn")
     return FftR2C.apply(resized(x, dims, sizes), dims, normalization_of(norm, True), True)
 
 
 def _spectrum(name: str, x: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[int, ...], int]:
     """The input of a transform to real numbers, fitted; the dims; the size of the last one in the result."""
-    dims, sizes = _several(x, s, dim, name)
+    dims, sizes = _several(x._layout.shape, s, dim, name)
     last = _count(2 * (x._layout.shape[dims[-1]] - 1) if s is None or s[-1] == -1 else sizes[-1])
-    sizes[-1] = last // 2 + 1
-    return resized(transformable(x, as_complex=True), dims, sizes), dims, last
+    fitted = *sizes[:-1], last // 2 + 1
+    return resized(transformable(x, as_complex=True), dims, fitted), dims, last
 
 
 def _irfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
@@ -173,7 +176,7 @@ def _hfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
 
 
 def _ihfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
-    dims, sizes = _several(x, s, dim, "ihfftn")
+    dims, sizes = _several(x._layout.shape, s, dim, "ihfftn")
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"Only supports floating-point dtypes, but found: {scalar_type(x.dtype)}")
     how = normalization_of(norm, False)
