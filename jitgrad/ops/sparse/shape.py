@@ -50,9 +50,12 @@ _TURNED = {"sparse_csr": "sparse_csc", "sparse_csc": "sparse_csr", "sparse_bsr":
            "sparse_bsc": "sparse_bsr"}  # fmt: skip
 
 
-def _permuted(x: Any, order: list[int], name: str, ordered: bool | None = None) -> Tensor:
+def _permuted(
+    x: Any, order: list[int], name: str, ordered: bool | None = None, exchanged: tuple[int, ...] = ()
+) -> Tensor:
+    """The dims in another order. exchanged: the two dims that errors name, as they were given."""
     if x._pattern.kind != "sparse_coo":
-        return _turned(x, order, name)
+        return _turned(x, order, name, exchanged)
     back = [order.index(k) for k in range(len(order))]
     return linearly(x, lambda y: _reordered(y, order, name, ordered), lambda g: g.permute(*back), name)
 
@@ -77,7 +80,7 @@ def _reordered(x: Any, order: list[int], name: str, ordered: bool | None) -> Ten
     return with_values(values, made)
 
 
-def _turned(x: Any, order: list[int], name: str) -> Tensor:
+def _turned(x: Any, order: list[int], name: str, exchanged: tuple[int, ...]) -> Tensor:
     """Compressed matrices with two dims exchanged: rows become columns, or the batch is another. They are views."""
     pattern = x._pattern
     d, values = pattern.sparse_dim - 2, values_of(x)
@@ -87,9 +90,10 @@ def _turned(x: Any, order: list[int], name: str) -> Tensor:
     if len(moved) > 2:
         raise SparseOperand("as_strided", x._layout.backend)
     if moved and moved[0] < d <= moved[1]:
+        first, second = [f"{k}({'Batch' if k < d else 'Sparse'})" for k in exchanged or moved]
         raise RuntimeError(
             "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
-            f"{moved[0]}(Batch) and {moved[1]}(Sparse)"
+            f"{first} and {second}"
         )
     made = pattern
     if moved and moved[0] >= d:
@@ -112,7 +116,7 @@ def transpose(input: Any, dim0: Any, dim1: Any) -> Tensor:
     order = list(range(input.ndim))
     if order:
         order[a], order[b] = order[b], order[a]
-    return _permuted(input, order, "TransposeBackward0")
+    return _permuted(input, order, "TransposeBackward0", exchanged=(a, b))
 
 
 @sparse_form("t")

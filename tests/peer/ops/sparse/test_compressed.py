@@ -55,7 +55,7 @@ s.is_sparse
 """
 ERRORS = """
 c.stride() | s.stride(0) | r.is_contiguous() | k.storage() | c.unsqueeze(0) | c[0:1] | b.select(1, 0) | c.select(0, 9)
-b.transpose(0, 1) | h.transpose(0, 1) | c.clone().resize_(4) | c.clone().resize_(4, 2)
+b.transpose(0, 1) | b.transpose(2, 0) | h.transpose(0, 1) | c.clone().resize_(4) | c.clone().resize_(4, 2)
 torch.zeros(4, 6, layout=torch.sparse_bsr)
 c.clone().copy_(m) | c.clone().copy_(s) | c.clone().copy_(z) | m.clone().copy_(c)
 c.clone().copy_(m.t().contiguous().to_sparse_csr())
