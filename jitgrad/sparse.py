@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jitgrad.core import dtypes
@@ -9,6 +10,7 @@ from jitgrad.core.layout import Size
 from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import module_names
+from jitgrad.ops.creation.constants import ones
 from jitgrad.ops.sparse.construct import sparse_coo_tensor
 from jitgrad.ops.sparse.invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants
 
@@ -16,8 +18,25 @@ __getattr__, __dir__ = module_names("sparse")
 
 
 def as_sparse_gradcheck(gradcheck: Any) -> Any:
-    """``gradcheck`` for functions of sparse tensors, which ours is anyway; ``masked`` as there."""
-    return gradcheck
+    """``gradcheck`` for functions of sparse tensors; unless ``masked`` these store all of their elements, zeros too."""
+
+    @functools.wraps(gradcheck)
+    def checked(func: Any, inputs: Any, **options: Any) -> Any:
+        if not options.get("masked", False):
+            inputs = tuple([_filled(x) for x in (inputs if isinstance(inputs, (list, tuple)) else (inputs,))])
+        return gradcheck(func, inputs, **options)
+
+    return checked
+
+
+def _filled(x: Any) -> Any:
+    """A sparse tensor that requires grad with all of its elements stored; anything else as it is."""
+    if not isinstance(x, SparseTensor) or not x.requires_grad:
+        return x
+    places = ones(tuple(x.shape), dtype=dtypes.bool_).to_sparse(
+        layout=x.layout, blocksize=x._pattern.block or None, dense_dim=x.dense_dim()
+    )
+    return x.detach().to_dense().sparse_mask(places).requires_grad_()
 
 
 class _LegacyType(type):

@@ -220,3 +220,13 @@ def test_gradients_of_a_product_have_the_places_of_the_other_factor():
     (x * y).backward(g)
     assert torch.equal(x.grad.to_dense(), dense(seed=1) * dense(seed=2))
     assert torch.equal(y.grad.to_dense(), dense(seed=0) * dense(seed=2))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind", ("coo", *KINDS))
+def test_gradcheck_of_all_elements(kind, masked):
+    check = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+    x = sparse(dense(), kind).requires_grad_()
+    for function in (torch.Tensor.to_dense, torch.Tensor.sum, torch.Tensor.values, lambda y: y):
+        assert check(function, x, masked=masked, fast_mode=True)
+    assert check(lambda y, z: y @ z, (x, torch.ones(6, 2, dtype=torch.float64, requires_grad=True)), masked=masked)
