@@ -1118,8 +1118,8 @@ def histc(
 ) -> Tensor:
     """How many elements are in each of ``bins`` equal bins from ``min`` to ``max``, in the dtype of ``input``."""
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
-    out: Tensor | None = None,
+    input: Tensor, bins: Tensor | builtins.int = 100, *, range: Any = None, weight: Tensor | None = None,
+    density: builtins.bool = False, out: Tensor | None = None,
 ) -> Any:
     """(hist, bin_edges) of all elements: how many, or how much ``weight``, there is in each bin."""
 def histogramdd(

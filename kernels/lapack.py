@@ -58,8 +58,8 @@ def _caller(kinds: str) -> Any:
     """A C function ``void(words)`` that calls a routine of arguments of these kinds: text, integer or array.
 
     The words: the routine's address, the number of matrices, then of each array its object, the bytes to skip and the
-    step, and of each other argument the word itself, whose address the routine gets. Fortran's compilers expect the lengths of texts after all
-    arguments.
+    step, and of each other argument the word itself, whose address the routine gets. Fortran's compilers expect the
+    lengths of texts after all arguments.
     """
 
     def build(module: ir.Module) -> None:

@@ -771,8 +771,8 @@ class Tensor:
     ) -> Tensor:
         """How many elements are in each of ``bins`` equal bins from ``min`` to ``max``, in the dtype of ``input``."""
     def histogram(
-        self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
-        out: Tensor | None = None,
+        self, bins: Tensor | builtins.int = 100, *, range: Any = None, weight: Tensor | None = None,
+        density: builtins.bool = False, out: Tensor | None = None,
     ) -> Any:
         """(hist, bin_edges) of all elements: how many, or how much ``weight``, there is in each bin."""
     @overload
@@ -1817,7 +1817,7 @@ class Tensor:
     def untyped_storage(self) -> UntypedStorage:
         """The memory that the tensor shows all or a part of."""
     def values(self) -> Tensor:
-        """The values, (nnz, *dense dims), on the same memory; gradients flow through."""
+        """The values, (nnz, *dense dims): a view; gradients flow through."""
     def var(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
         keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,

@@ -46,7 +46,7 @@ _STRICT = {
     "multinomial expects Long tensor out, got: {given}": "multinomial",
     "addmv input tensors must have the same dtype, but got {given}, {wanted}, and {wanted}": "mv",
     "nan_to_num: dtype of out: {given} should be same as input: {wanted}": "nan_to_num",
-    "nonzero: Expected out tensor to have scalar type {wanted} but got scalar type{given}": "nonzero",
+    "{op}: Expected out tensor to have scalar type {wanted} but got scalar type{given}": "nonzero nonzero_static",
     "take(): self and out expected to have the same dtype, but got self.dtype = {wanted} and out.dtype = {given}":
         "take",
     "Expected object of scalar type {wanted} but got scalar type {given} for argument 'out'": "complex polar",

@@ -156,20 +156,31 @@ def logcumsumexp(x, out, backwards):
                 out[o, i, j] = log(T(total)) + top
 
 
+def log_of_sum(x, y):
+    """The logarithm of exp(x) + exp(y) of complex numbers; NaN if a part of either is."""
+    low, high = (x, y) if x.real < y.real else (y, x)
+    if x != x or y != y:
+        return T(complex(np.nan, np.nan))
+    if high.real == -np.inf:
+        return low
+    if low.real == -np.inf:
+        return high
+    if low.real == np.inf:  # so are both: no difference is to be had
+        return log(exp(low) + exp(high))
+    return high + log(T(1) + exp(low - high))
+
+
 @loop(split=("x", "out"))
 def complex_logcumsumexp(x, out, backwards):
     """The same of complex numbers, one added after the other, so that imaginary parts go on and do not jump by 2 pi."""
     n = x.shape[1]
     for o in range(x.shape[0]):
         for j in range(x.shape[2]):
+            total = T(-np.inf)
             for k in range(n):
                 i = n - 1 - k if backwards else k
-                v = high = x[o, i, j]
-                if k:
-                    high = out[o, i + 1 if backwards else i - 1, j]
-                    low, high = (v, high) if v.real <= high.real else (high, v)
-                    high = high + log(T(1) + exp(low - high)) if low.real > -np.inf else high
-                out[o, i, j] = high
+                total = log_of_sum(x[o, i, j], total)
+                out[o, i, j] = total
 
 
 @loop(split=("g", "x", "out", "grad"))

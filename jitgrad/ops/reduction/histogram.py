@@ -214,6 +214,8 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
             f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "
             f"but got {len(bounds)}"
         )
+    if not bins:  # one bin for all of nothing: PyTorch counts no points in it
+        return filled(intern(dtype.numpy, ()), math.nan if as_flag(density) else 0), []
     columns = [_flat(c) for c in unrecorded(x).unbind(-1)]
     if even:
         pairs = [None if bounds is None else bounds[2 * d : 2 * d + 2] for d in range(len(bins))]
@@ -223,21 +225,31 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
     return _counted(columns, edges, even, weight, as_flag(density)), edges
 
 
+_HISTOGRAM = (
+    "(Tensor input, Tensor bins, *, Tensor weight = None, bool density = False, tuple of Tensors out = None)",
+    "(Tensor input, int bins = 100, *, tuple of floats range = None, Tensor weight = None, bool density = False, tuple "
+    "of Tensors out = None)",
+)
+
+
 @public
 @takes_out
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor, bins: Tensor | int = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:  # fmt: skip
     """(hist, bin_edges) of all elements: how many, or how much ``weight``, there is in each bin.
 
     bins: a number of equal bins, over ``range`` or from the least to the largest element; or a tensor of edges.
     density: as a density, whose integral is 1. Elements outside are left out; the last bin has its right edge.
     """
+    given: Any = bins
+    if range is not None and (isinstance(bins, Tensor) or not is_int(bins)):
+        raise invalid_combination("histogram", (input, bins), *_HISTOGRAM, range=range)
     points = input.reshape(-1, 1)
-    given = bins if isinstance(bins, Tensor) else int_argument("histogram", "bins", 2, bins)
+    given = given if isinstance(bins, Tensor) else int_argument("histogram", "bins", 2, bins)
     flat = None if weight is None else weight.reshape(-1)
     hist, (edges,) = _histogram(points, [given], range, flat, density)
-    return return_types.histogram(hist, Clone.apply(contiguous(unrecorded(edges))) if edges is bins else edges)
+    return return_types.histogram(hist, Clone.apply(contiguous(unrecorded(edges))) if edges is given else edges)
 
 
 def histogramdd(
