@@ -41,6 +41,7 @@ def _routine(name: str) -> tuple[int, int]:
         ) from None
     except KeyError:
         capsule = import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
+    one_thread.include_scipy()
     title, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     title.restype, title.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -232,11 +232,16 @@ def _most_helpers() -> int:
     return min(_cores() - 1, pool_code.MOST_WORKERS)
 
 
+followers: list[Callable[[int], None]] = []  # told the number of threads that somebody asked for
+
+
 def get_num_threads() -> int:
     """Return how many threads a large kernel is spread over."""
     global _threads
     if _threads is None:
         _threads = _wanted()
+        if _threads < _cores():
+            _tell(_threads)
     return _threads
 
 
@@ -248,6 +253,12 @@ def set_num_threads(count: int) -> None:
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     _threads = count
+    _tell(count)
+
+
+def _tell(count: int) -> None:
+    for follow in followers:
+        follow(count)
 
 
 def flush_denormals(on: bool) -> bool:

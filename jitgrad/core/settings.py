@@ -16,8 +16,8 @@ __all__ = ["finfo", "iinfo", "set_default_dtype", "set_num_threads"]
 def set_num_threads(count: int) -> None:
     """Spread large kernels, products of matrices among them, over ``count`` threads (at least 1).
 
-    By default as many as ``JITGRAD_NUM_THREADS``, else ``OMP_NUM_THREADS`` says, else there are cores. NumPy's BLAS
-    keeps its own setting for the program's own NumPy code.
+    By default as many as ``JITGRAD_NUM_THREADS``, else ``OMP_NUM_THREADS`` says, else there are cores. The program's
+    own NumPy and SciPy code is held to the number too: their BLAS gets so many threads, but no more than it had before.
     """
     threads.set_num_threads(count)
     forget_plans()

@@ -1,5 +1,6 @@
 """NumPy's BLAS: one thread of it while jitgrad multiplies, large products in parts on jitgrad's pool."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.core.layout import forget_plans
-from jitgrad.kernels import blas, product_parts, threads
+from jitgrad.kernels import blas, lapack, product_parts, threads
 from jitgrad.kernels.loops import matmul as products
 
 needs_entries = pytest.mark.skipif(blas.entries() is None, reason="this BLAS has no setting that is known here")
@@ -104,6 +105,91 @@ def test_a_large_product_in_parts_is_the_product(by_blas, two_threads, monkeypat
         result = torch.from_numpy(left) @ torch.from_numpy(right)
         np.testing.assert_allclose(result.numpy(), left @ right, rtol=tolerance, atol=tolerance)
     assert max(counts, default=1) == (1 if len(y) == 1 else 2)
+
+
+@needs_entries
+def test_a_number_of_threads_reaches_numpys_own_products(three_of_blas):
+    before = torch.get_num_threads()
+    try:
+        for count, given in ((1, 1), (2, 2), (3, 3)):
+            torch.set_num_threads(count)
+            assert three_of_blas() == given
+            with blas.one_thread:
+                assert three_of_blas() == 1
+                torch.set_num_threads(4 - count)
+                torch.set_num_threads(count)
+                assert three_of_blas() == 1
+            assert three_of_blas() == given
+    finally:
+        torch.set_num_threads(before)
+
+
+MOST = min(3, threads._cores())  # OpenBLAS starts no more than there are cores
+
+
+def counts_after(program: str, **environment: str) -> list[int]:
+    """How many threads NumPy's and SciPy's BLAS have at the end, where each could have three."""
+    program += "; from jitgrad.kernels import blas; print(*[blas.entries(m)[1]() for m in (blas._NUMPY, blas._SCIPY)])"
+    kept = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                          env=kept | {"OPENBLAS_NUM_THREADS": "3"} | environment)  # fmt: skip
+    return [int(word) for word in done.stdout.split()]
+
+
+@needs_entries
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [
+        ("import jitgrad, scipy.linalg; jitgrad.set_num_threads(1)", 1),
+        ("import jitgrad; jitgrad.set_num_threads(1); import scipy.linalg", 1),
+        ("import jitgrad; jitgrad.set_num_threads(1); import scipy.optimize; jitgrad.set_num_threads(2)", min(2, MOST)),
+        ("import jitgrad, scipy.linalg; jitgrad.set_num_threads(1); jitgrad.set_num_threads(9)", MOST),
+        ("import jitgrad, scipy.linalg", MOST),
+    ],
+)
+def test_a_number_of_threads_reaches_scipy_whenever_it_is_imported(program, count):
+    pytest.importorskip("scipy")
+    assert counts_after(program) == [count, count]
+
+
+@needs_entries
+def test_a_number_of_threads_reaches_the_blas_of_a_users_loop(tmp_path):
+    pytest.importorskip("scipy")
+    (tmp_path / "loop.py").write_text("""
+import numpy as np, jitgrad as torch
+torch.set_num_threads(1)
+def product(x, y, out):
+    out[:] = np.dot(x, y)
+torch.kernel_pair(product)(torch.ones(3, 3), torch.ones(3, 3))
+""")
+    assert counts_after(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import loop") == [1, 1]
+
+
+@needs_entries
+def test_the_environment_reaches_scipy_and_numpy():
+    pytest.importorskip("scipy")
+    program = "import jitgrad; jitgrad.get_num_threads(); import scipy.linalg"
+    assert counts_after(program, JITGRAD_NUM_THREADS="1") == [1, 1]
+
+
+@needs_entries
+def test_lapack_of_scipy_runs_on_one_thread(monkeypatch):
+    pytest.importorskip("scipy.linalg")
+    change, ask = blas.entries(blas._SCIPY)
+    before, used = ask(), []
+    monkeypatch.setattr(lapack, "address_of", lambda *names: 0)
+    monkeypatch.setattr(lapack, "_plans", {})
+    monkeypatch.setattr(lapack, "_routine", functools.cache(lapack._routine.__wrapped__))
+    monkeypatch.setattr(blas.one_thread, "pools", list(blas.one_thread.pools))
+    change(3)
+    try:
+        with lapack.on_one(1000):
+            lapack.each("potrf", np.dtype("d"), 1, "L", 2, np.eye(2), 2, np.zeros(1, np.int32))
+            used.append(ask())
+        assert used == [1]
+        assert ask() == 3
+    finally:
+        change(before)
 
 
 @needs_entries
