@@ -250,13 +250,26 @@ def kept_library(name: str, text: str, compile_library: Callable[[], Any]) -> An
     """
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = cache_directory() / f"{name}-{digest}.library"
+    if (library := _kept(path)) is not None:
+        return library
+    lock = CacheLock(path)
+    try:
+        # Another process may have saved it since this one looked.
+        if (library := _kept(path)) is not None:
+            return library
+        library = compile_library()
+        with suppress(Exception):  # a folder that can't be written to, another Numba: every process compiles it again
+            write_checked(path, pickle.dumps(library.serialize_using_object_code()))
+        return library
+    finally:
+        lock.release()
+
+
+def _kept(path: Path) -> Any:
+    """The library that a file holds; None if there is none to be had."""
     with suppress(Exception):  # it isn't there, or whatever lies in the file: compiling afresh is right
         if (payload := read_checked(path)) is not None:
             return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
-    library = compile_library()
-    with suppress(Exception):  # a folder that can't be written to, another Numba: every process compiles it again
-        write_checked(path, pickle.dumps(library.serialize_using_object_code()))
-    return library
 
 
 def _load(path: Path, target_context: Any) -> CompileResult | None:

@@ -33,6 +33,21 @@ def test_kept_and_found_again(folder, monkeypatch):
     assert value("tried") == 41
 
 
+def test_what_another_process_compiles_meanwhile_is_waited_for(folder, monkeypatch):
+    assert value("once") == 41
+    (file,) = folder.rglob("*.library")
+    whole, lock = file.read_bytes(), compiler.CacheLock
+    file.unlink()
+
+    def waited(path):  # until the other process has written the file
+        path.write_bytes(whole)
+        return lock(path)
+
+    monkeypatch.setattr(compiler, "CacheLock", waited)
+    monkeypatch.setattr(compiler, "write_checked", lambda path, payload: pytest.fail("compiled again"))
+    assert value("once") == 41
+
+
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"\0" * len(b), lambda b: b[:40] + b"x" + b[41:]])
 def test_damaged_files_are_replaced(folder, damage):
     assert value("broken") == 41
