@@ -71,6 +71,10 @@ def warmup(args: argparse.Namespace) -> int:
         print(f"warmup --like: no such script: {' '.join(args.like[:1]) or 'none is named'}", file=sys.stderr)
         return 2
     used = warmup_like(args.like[0], args.like[1:])
+    if not used.compiled + used.loaded:
+        print(f"{args.like[0]} used no kernels. Where import torch shall mean jitgrad: python -m jitgrad run SCRIPT, "
+              "which keeps its kernels as well.")  # fmt: skip
+        return used.status
     print(
         f"{args.like[0]} used {used.compiled + used.loaded} kernels: {used.compiled} compiled now, {used.loaded} were "
         f"on disk; {compiler.cache_directory()} has them for every process from now on."

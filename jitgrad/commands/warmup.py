@@ -7,6 +7,7 @@ by running it: every kernel that it uses is compiled, or already on disk, when i
 from __future__ import annotations
 
 import multiprocessing
+import os
 import runpy
 import signal
 import sys
@@ -148,7 +149,7 @@ def warmup_like(script: str, arguments: Sequence[str] = ()) -> Used:
     sys.argv, sys.path = [script, *arguments], [str(Path(script).resolve().parent), *path]
     status: Any = 0
     try:
-        runpy.run_path(script, run_name="__main__")
+        runpy.run_path(os.path.abspath(script), run_name="__main__")
     except SystemExit as stop:
         status = stop.code
     finally:

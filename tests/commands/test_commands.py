@@ -119,6 +119,13 @@ def test_warmup_like_a_script(monkeypatch, tmp_path):
     assert f"used {count} kernels: 0 compiled now, {count} were on disk" in second.stdout
 
 
+def test_warmup_like_a_script_without_jitgrad(tmp_path, monkeypatch, capsys):
+    (tmp_path / "script.py").write_text("import os\nassert os.path.isabs(__file__)")
+    monkeypatch.chdir(tmp_path)
+    assert main(["warmup", "--like", "script.py"]) == 0
+    assert "script.py used no kernels" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [[], ["nowhere.py"]])
 def test_warmup_like_no_script(arguments, capsys):
     assert main(["warmup", "--like", *arguments]) == 2
