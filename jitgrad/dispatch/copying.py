@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layout_of
+from jitgrad.core.layout import Layout, cache, collapse, intern, layout_of
 from jitgrad.core.node import edge_of
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.strides import dense_strides, empty_with_strides, extent, restrided
+from jitgrad.dispatch.strides import copied_strides, empty_with_strides, extent, restrided
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
@@ -112,9 +112,7 @@ _preserved: dict[Layout, Layout] = cache()
 
 
 def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
-    dense = layout.contiguous or is_dense(layout)  # the first is true of empty ones, too
-    strides = layout.strides if dense else dense_strides([layout], layout.shape)
-    found = intern(numpy_dtype, layout.shape, strides, layout.device)
+    found = intern(numpy_dtype, layout.shape, copied_strides(layout), layout.device)
     if numpy_dtype is layout.numpy_dtype:
         _preserved[layout] = found
     return found

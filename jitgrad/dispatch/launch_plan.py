@@ -19,7 +19,7 @@ from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, inte
 from jitgrad.core.storage import allocator, device_of_array
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
-from jitgrad.dispatch.strides import empty_with_strides, result_strides
+from jitgrad.dispatch.strides import copied_strides, empty_with_strides, result_strides
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
@@ -240,7 +240,9 @@ def plan_elementwise(
         raise same_device(name.removesuffix("_forward"), target.device, device)
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
     strides = None
-    if order != "row-major":
+    if order == "copy":
+        strides = copied_strides(inputs[0])
+    elif order != "row-major":
         strides = result_strides(inputs if order == "inputs" else inputs[::-1], shape)
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])

@@ -17,8 +17,8 @@ from jitgrad.core.tensor import Tensor, address
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved, memory_of
 
 __all__ = [
-    "Memory", "channels_last_strides", "check_bounds", "dense_strides", "empty_with_strides", "extent",
-    "is_channels_last", "offset_in", "owner_of", "restrided", "result_strides", "shares_memory", "storage_of",
+    "Memory", "channels_last_strides", "check_bounds", "copied_strides", "dense_strides", "empty_with_strides",
+    "extent", "is_channels_last", "offset_in", "owner_of", "restrided", "result_strides", "shares_memory", "storage_of",
     "view_strides",
 ]  # fmt: skip
 
@@ -176,6 +176,12 @@ def result_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[in
         if is_dense(first) and all(x.strides == first.strides for x in inputs):
             return first.strides
     return dense_strides(inputs, shape)
+
+
+def copied_strides(layout: Layout) -> tuple[int, ...]:
+    """The strides of a copy (``torch.preserve_format``): without gaps, the dims in the order of their strides."""
+    dense = layout.contiguous or is_dense(layout)  # the first is true of empty ones, too
+    return layout.strides if dense else dense_strides([layout], layout.shape)
 
 
 def is_channels_last(layout: Layout) -> bool:

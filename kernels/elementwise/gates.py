@@ -13,7 +13,8 @@ __all__ = ["PreluKernel", "RreluWithNoise"]
 class PreluKernel(Elementwise):
     """``x`` where it is positive, else ``y * x``: y are weights. Two operands called x and y take the fast path."""
 
-    kind, accepts, numbers, name, error_name = "same", "float", (), "_prelu_kernel", "prelu_cpu"
+    kind, accepts, numbers, memory_order = "same", "float", (), "copy"
+    name, error_name = "_prelu_kernel", "prelu_cpu"
 
     @staticmethod
     def reference(x, y):

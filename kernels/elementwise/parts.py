@@ -30,7 +30,7 @@ class Lcm(Elementwise, public=True):
 class FrexpMantissa(Elementwise):
     """m of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size."""
 
-    kind, accepts, grad_name = "same", "float", "FrexpBackward0"
+    kind, accepts, memory_order, grad_name = "same", "float", "copy", "FrexpBackward0"
 
     @staticmethod
     def reference(x):
@@ -46,7 +46,7 @@ class FrexpMantissa(Elementwise):
 class BinaryExponent(Elementwise):
     """e of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size, as a float; 0 for zeros, infinities and NaN."""
 
-    kind, accepts, grad_x = "same", "float", None
+    kind, accepts, memory_order, grad_x = "same", "float", "copy", None
 
     @staticmethod
     def reference(x):

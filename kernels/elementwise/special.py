@@ -203,7 +203,7 @@ class BinaryCrossEntropySlope(Elementwise):
 class NanToNum(Elementwise):
     """``x`` with NaN and the infinities replaced."""
 
-    kind, accepts = "same", "float"
+    kind, accepts, memory_order = "same", "float", "copy"
 
     @staticmethod
     def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):

@@ -18,7 +18,7 @@ from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.strides import dense_strides
+from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.views import view_of
 from jitgrad.ops.pointwise.arithmetic import apply
@@ -48,7 +48,7 @@ def angle(input: Tensor) -> Tensor:
 def _assembled(real: Tensor, imag: Tensor) -> Tensor:
     """A new tensor with these parts."""
     shape = tuple(broadcast_shapes(real._layout.shape, imag._layout.shape))
-    strides = dense_strides([real._layout, imag._layout], shape)
+    strides = result_strides([real._layout, imag._layout], shape)
     layout = intern(real._layout.dtype.to_complex().numpy, shape, strides, real._layout.device)
     out = wrap(empty_for(layout), layout)
     for part, source in ((real_view(out), real), (imag_view(out), imag)):

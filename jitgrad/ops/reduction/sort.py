@@ -11,7 +11,7 @@ import numpy as np
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
@@ -51,13 +51,13 @@ def _along_last(
     if kernel is kernels.sort and (n <= SHORT or (n <= kernels.INSERTED and rows == 1)):
         kernel = kernels.sort_short
     in_order = order == sorted(order)
-    moved = not in_order or (width is None and not preserved_layout(x).contiguous)
+    strides = preserved_layout(x).strides if width is None else None
+    moved = not in_order or strides not in (None, contiguous_strides(x.shape))
     layouts = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
     arrays = row_major("x", x, (rows, n)), Written(0, (rows, chosen)), Written(1, (rows, chosen)), option
     if in_order and not moved and layouts[0].plain and layouts[0].numel:
         shown = [intern(r.numpy_dtype, r.shape[:-1]) for r in layouts] if drop else layouts
         return Launches([(kernel, *arrays)], shown, 2, results)
-    strides = preserved_layout(x).strides if width is None else None
 
     def run(x: Tensor) -> Any:
         found = [empty_for(r) for r in layouts]

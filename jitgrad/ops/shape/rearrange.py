@@ -171,7 +171,9 @@ class Roll(Structured):
         whole = dims is None or any(n == 0 or s % n == 0 for s, n in zip(shifts, [x_layout.shape[d] for d in dims]))
         strides = None if whole else strides_of_result([x_layout], x_layout.shape)
         out = intern(x_layout.numpy_dtype, x_layout.shape, strides, x_layout.device)
-        if out.device != "cpu" or not out.numel or not out.ndim:
+        if not out.numel:
+            return lambda x: copy_to_layout(x, out if dims is None else preserved_layout(x_layout))
+        if out.device != "cpu" or not out.ndim:
             return lambda x: _rolled_by_views(x, shifts, dims)
         if dims is None:  # as if there were one dimension
             flat = (out.numel,)

@@ -83,6 +83,20 @@ def operand(library, shape, order, steps, repeated):
     return x.permute([order.index(d) for d in range(len(shape))]).expand(shape)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 2), (2, 3, 0)])
+@pytest.mark.parametrize(
+    "program",
+    ["x.exp()", "x.clone()", "x.frexp()[0]", "x.frexp()[1]", "x.nan_to_num()", "torch.prelu(x, torch.ones(1))",
+     "x.roll(1, 0)", "x.roll((1, 2), (0, 1))", "x.roll(1)", "x.sort()[0]", "x.sort(0)[1]", "torch.complex(x, x)"],
+)  # fmt: skip
+def test_empty_results(program, shape):
+    ours, theirs = (
+        tuple(eval(program, {"torch": library, "x": library.ones(shape).permute(2, 0, 1)}).stride())
+        for library in (jitgrad, torch)
+    )
+    assert ours == theirs
+
+
 def test_random_layouts():
     generator = random.Random(0)
     for _ in range(150):
