@@ -25,6 +25,17 @@ def test_a_number_that_would_need_a_table_of_a_gigabyte(put):
         torch.load(io.BytesIO(changed), weights_only=False)
 
 
+@pytest.mark.parametrize("put", [b"\x96" + b"\0\0\0\0\0\0\0\x40", b"\x8d" + b"\0\0\0\0\x10\0\0\0", b"B\0\0\0\x7f",
+                                 b"\x95" + b"\0\0\0\0\x10\0\0\0", b"T\0\0\0\x7f"])  # fmt: skip
+def test_bytes_that_the_file_does_not_have(put, tmp_path):
+    """Python's unpickler has memory for all of them, and freed a bytearray that was still in use."""
+    blob = row({"a": 1, "b": torch.ones(2)})
+    first = blob.index(b"}q\0")
+    (tmp_path / "file.pt").write_bytes(blob[:first] + put + blob[first:])
+    with pytest.raises(pickle.UnpicklingError, match=r"claims \d+ bytes, of which the file has \d+ left"):
+        torch.load(tmp_path / "file.pt", weights_only=False)
+
+
 @pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
 def test_numbers_of_sound_files_are_let_through(protocol):
     value = {
