@@ -188,6 +188,8 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
     missed = _MISSED.fullmatch(str(error)) if type(error) is TypeError else None
     if missed and missed[1].lstrip("_") == name and not hasattr(sys.modules.get("jitgrad.nn.functional"), name):
         raise TypeError(f'{name}() missing 1 required positional arguments: "{missed[2]}"') from None
+    if type(error) is TypeError and str(error).startswith("argument 'size' failed"):  # of a layout, which knows no op
+        raise TypeError(f"{name}(): {error}") from None
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
     if any(map(is_overriding, (*args, *kwargs.values()))):  # the error is that of the object that has taken over

@@ -16,6 +16,9 @@ class _Underived(Node):
 
     error: Exception
 
+    def name(self) -> str:
+        return "torch::autograd::NotImplemented"
+
     def vjp(self, *grads: Any) -> Any:
         raise self.error
 

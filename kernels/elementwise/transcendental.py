@@ -350,7 +350,8 @@ class Sinc(Elementwise, public=True):
 
     # With t = pi x: pi (cos(t) - sin(t) / t) / t. Near 0, where the difference cancels, its Taylor series with the
     # terms 2 k (-1)**k t**(2 k - 1) / (2 k + 1)!, which leave 4e-19 for |t| < 1. There the quotients are computed for
-    # t = 1, so that neither they nor their derivatives are NaN. abs(1.0): complex numbers have no order.
+    # t = 1, so that neither they nor their derivatives are NaN. abs(1.0): complex numbers have no order. Adding
+    # 0.0 makes a slope of -0, at 0, the 0 that PyTorch has there.
     def grad_x(g, x):
         t = x * 3.141592653589793
         near = abs(t) < abs(1.0)
@@ -365,7 +366,7 @@ class Sinc(Elementwise, public=True):
         series = series * z + 0.03333333333333333
         series = series * z - 0.3333333333333333
         far = where(near, 1, t)
-        return g * (where(near, t * series, (cos(far) - sin(far) / far) / far) * 3.141592653589793)
+        return g * (where(near, t * series, (cos(far) - sin(far) / far) / far) * 3.141592653589793) + 0.0
 
 
 class Copysign(Elementwise):

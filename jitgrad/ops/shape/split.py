@@ -238,7 +238,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             edges[k] = k * small + min(k, more)
     else:
         edges = [0, *as_ints("tensor_split", indices_or_sections, "indices", 2), n]
-    return tuple([Slice.apply(input, d, a, b, 1) for a, b in pairwise(edges)])
+    # Indices may be negative and beyond the end, as those of Python's slices, and fall.
+    parts = [slice(a, b).indices(n) for a, b in pairwise(edges)]
+    return tuple([Slice.apply(input, d, a, max(a, b), 1) for a, b, _ in parts])
 
 
 def _named_split(op: str, least: int, dim_of: Any) -> None:
@@ -247,11 +249,12 @@ def _named_split(op: str, least: int, dim_of: Any) -> None:
         ndim = input._layout.ndim
         if ndim < least:
             raise RuntimeError(
-                f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a "
-                f"tensor with {ndim} dimensions!"
+                f"torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {ndim} "
+                "dimensions!"
             )
         d = dim_of(ndim)
-        if is_int(indices_or_sections) and input._layout.shape[d] % int(indices_or_sections):
+        parts = as_int(indices_or_sections) if is_int(indices_or_sections) else 1
+        if not parts or input._layout.shape[d] % parts:
             raise RuntimeError(
                 f"torch.{op} attempted to split along dimension {d}, but the size of the dimension "
                 f"{input._layout.shape[d]} is not divisible by the split_size {indices_or_sections}!"

@@ -144,6 +144,17 @@ CASES = {
     ],
     "tensor_split at a matrix": lambda t, x: t.tensor_split(x, t.tensor([[1]])),
     "tensor_split at a float": lambda t, x: t.tensor_split(x, t.tensor(1.1)),
+    "tensor_split beyond both ends": lambda t, x: [
+        t.tensor_split(x, where, dim) for where in ((7,), (-1,), (-9, 1), (1, 0), (1, 9)) for dim in (0, -1)
+    ],
+    "vsplit beyond the end": lambda t, x: (t.ones(2, 3).vsplit((7,)), t.ones(2, 3).hsplit((-1,))),
+    "hsplit in no parts": lambda t, x: t.ones(2, 3).hsplit(0),
+    "dsplit of a matrix": lambda t, x: t.ones(2, 3).dsplit(1),
+    "name of a node without a derivative": lambda t, x: (x.float().requires_grad_() // 2).grad_fn.name(),
+    "scatter of a source and a number": lambda t, x: x.scatter(0, t.tensor([0]), src=t.ones(1), value=1),
+    "slope of sinc at 0": lambda t, x: [
+        t.func.vjp(t.sinc, t.tensor(at))[1](t.tensor(g))[0].signbit() for at in (0.0, -0.0) for g in (1.0, -1.0)
+    ],
     "tensor_split of a number": lambda t, x: t.tensor_split(x[0], 2),
     "narrow from a float": lambda t, x: x.narrow(0, t.tensor(0.0), 1),
     "narrow from a vector": lambda t, x: x.narrow(0, t.tensor([0]), 1),
