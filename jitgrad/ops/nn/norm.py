@@ -109,13 +109,17 @@ class RowNorm(Structured, abstract=True):
         return out
 
     def grad_x(g, x, weight, blocks, broadcast, eps):
+        dtype = x._layout.dtype
+        g, x, weight = (p if p is None else cast(p, dtype.compute) for p in (g, x, weight))
         normal, rstd = standardized(x.reshape(blocks), (2,), eps)
         g = g if weight is None else g * weight.reshape(broadcast)
-        return slope(g.reshape(blocks), normal, rstd, (2,)).reshape(x.shape)
+        return cast(slope(g.reshape(blocks), normal, rstd, (2,)).reshape(x.shape), dtype)
 
     def grad_weight(g, x, weight_layout, blocks, broadcast, eps):
+        dtype = x._layout.dtype
+        g, x = cast(g, dtype.compute), cast(x, dtype.compute)
         normal, _ = standardized(x.reshape(blocks), (2,), eps)
-        return summed_to(g * normal.reshape(x.shape), broadcast).reshape(weight_layout.shape)
+        return cast(summed_to(g * normal.reshape(x.shape), broadcast).reshape(weight_layout.shape), dtype)
 
     def grad_bias(g, bias_layout, broadcast):
         return summed_to(g, broadcast).reshape(bias_layout.shape)
@@ -224,11 +228,13 @@ def _shaped(total: Tensor, layout: Layout) -> Tensor:
 
 def _row_norm(op: type[RowNorm], x: Tensor, weight: Any, bias: Any, blocks: Blocks, broadcast: Any, eps: float
               ) -> Tensor:  # fmt: skip
-    """Apply layer or group norm; under a transform as ops that each transform knows."""
+    """Apply layer or group norm; under a transform as ops that each transform knows, of halves in float32."""
     if not grad_state.levels:
         return op.apply(x, weight, bias, blocks, broadcast, eps, SavedStatistics())
-    normal = standardized(x.reshape(blocks), (2,), eps)[0].reshape(x.shape)
-    return scaled(normal, *(p if p is None else p.reshape(broadcast) for p in (weight, bias)))
+    dtype = x._layout.dtype
+    wide, weight, bias = (p if p is None else cast(p, dtype.compute) for p in (x, weight, bias))
+    normal = standardized(wide.reshape(blocks), (2,), eps)[0].reshape(x.shape)
+    return cast(scaled(normal, *(p if p is None else p.reshape(broadcast) for p in (weight, bias))), dtype)
 
 
 class NativeLayerNorm(RowNorm):

@@ -48,3 +48,17 @@ def test_batch_norm_without_channels_has_no_first_weight():
     with pytest.raises(IndexError, match="index 0 out of range"):
         nn.BatchNorm1d(0)(jitgrad.ones(2, 0, 3))
     assert nn.BatchNorm1d(0, affine=False)(jitgrad.ones(2, 0, 3)).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("dtype", [jitgrad.float16, jitgrad.bfloat16])
+def test_per_sample_gradients_of_halves_are_as_exact_as_those_of_kernels(dtype):
+    jitgrad.manual_seed(0)
+    x, weight, bias = jitgrad.randn(3, 5, 8).to(dtype), jitgrad.randn(8).to(dtype), jitgrad.randn(8).to(dtype)
+
+    def loss(x):
+        return F.layer_norm(x, (8,), weight, bias).square().sum()
+
+    found = jitgrad.func.vmap(jitgrad.func.grad(loss))(x)
+    x.requires_grad_()
+    loss(x).backward()
+    jitgrad.testing.assert_close(found, x.grad, rtol=2 * jitgrad.finfo(dtype).eps, atol=jitgrad.finfo(dtype).eps)
