@@ -50,9 +50,9 @@ def among(values: Iterable[Any]) -> bool:
 
 
 def mixed(values: Iterable[Any]) -> bool:
-    """Whether layouts among the values are of several floating dtypes."""
+    """Whether layouts among the values are of several floating or complex dtypes."""
     layouts = [x for v in values for x in (v if isinstance(v, list) else (v,)) if isinstance(x, Layout)]
-    return len({x.dtype for x in layouts if x.dtype.is_floating_point}) > 1
+    return len({x.dtype for x in layouts if x.dtype.category >= 2}) > 1
 
 
 def computed_widely(op: Any) -> bool:

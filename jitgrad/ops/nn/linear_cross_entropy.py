@@ -9,7 +9,6 @@ from typing import Any
 from jitgrad.core.dtypes import int64
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
-from jitgrad.dispatch.half_ops import widened
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn.margin_losses import REDUCTIONS, functional
 from jitgrad.ops.nn.nll_loss import IGNORED, cross_entropy
@@ -51,6 +50,12 @@ def _by_chunks(weight: Tensor, target: Tensor, bias: Tensor | None, reduction: s
     return True
 
 
+_ACCUMULATED = (
+    "acc_dtype must be one of {{None, torch.float16, torch.bfloat16, torch.float32, torch.float64}}, got {}. Pass "
+    "acc_dtype=None to let the op pick automatically."
+)
+
+
 @functional
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
@@ -72,8 +77,12 @@ def linear_cross_entropy(
         linear_weight = linear_weight.reshape(rows, linear_weight.shape[-1])
         linear_bias = None if linear_bias is None else linear_bias.reshape(rows)
     dtype = input.dtype
-    if by_chunks:  # which keeps logits of 16-bit floats in float32
-        input, linear_weight, linear_bias, weight = map(widened, (input, linear_weight, linear_bias, weight))
+    if by_chunks:  # which computes in the dtype of its input, of 16-bit floats in float32
+        if not dtype.is_floating_point:
+            raise ValueError(_ACCUMULATED.format(dtype))
+        if dtype.is_half:
+            input, linear_weight = cast(input, dtype.compute), cast(linear_weight, dtype.compute)
+        linear_bias, weight = (t if t is None else cast(t, dtype.compute) for t in (linear_bias, weight))
     logits = linear(input, linear_weight, linear_bias).reshape(shape)
     ignored = IGNORED if ignore_index is None else ignore_index
     loss = cross_entropy(

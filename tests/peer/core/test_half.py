@@ -37,6 +37,11 @@ CASES = {
     "mask": lambda lib, d: lib.tensor([3.0, 1, 2], dtype=d)[lib.tensor([True, False, True])],
     "cat": lambda lib, d: lib.cat([lib.ones(2, dtype=d), lib.ones(2)]),
     "matmul": lambda lib, d: lib.linspace(0, 3, 6, dtype=d).view(2, 3) @ lib.linspace(1, 2, 3, dtype=d),
+    "product with complex numbers": lambda lib, d: lib.ones(2, 2, dtype=d) @ lib.ones(2, 2, dtype=lib.complex64),
+    "cross entropy by chunks, layer of doubles": lambda lib, d: lib.nn.functional.linear_cross_entropy(
+        lib.ones(2, 3, dtype=d), lib.arange(12.0).view(4, 3).double() / 8, lib.tensor([0, 3]), linear_bias=lib.ones(4),
+        options=lib.nn.modules.LinearCrossEntropyOptions(),
+    ),
     "cross entropy by chunks": lambda lib, d: lib.nn.functional.linear_cross_entropy(
         lib.linspace(-3, 5, 8, dtype=d).view(1, 8), lib.linspace(-1, 1, 32, dtype=d).view(4, 8).sin(), lib.tensor([1]),
         linear_bias=lib.linspace(-2, 3, 4, dtype=d), options=lib.nn.LinearCrossEntropyOptions(),

@@ -152,6 +152,10 @@ CASES = {
     "dsplit of a matrix": lambda t, x: t.ones(2, 3).dsplit(1),
     "name of a node without a derivative": lambda t, x: (x.float().requires_grad_() // 2).grad_fn.name(),
     "scatter of a source and a number": lambda t, x: x.scatter(0, t.tensor([0]), src=t.ones(1), value=1),
+    "cross entropy by chunks of complex numbers": lambda t, x: t.nn.functional.linear_cross_entropy(
+        t.ones(2, 3, dtype=t.complex64), t.ones(4, 3), t.tensor([0, 3]),
+        options=t.nn.modules.LinearCrossEntropyOptions(),
+    ),
     "slope of sinc at 0": lambda t, x: [
         t.func.vjp(t.sinc, t.tensor(at))[1](t.tensor(g))[0].signbit() for at in (0.0, -0.0) for g in (1.0, -1.0)
     ],
