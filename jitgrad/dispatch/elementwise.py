@@ -258,9 +258,10 @@ class ElementwiseOp:
                 raise RuntimeError(
                     f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
                 )
+        beside_numbers = len(inputs) < len(op.inputs) and op.memory_order in ("inputs", "last input first")
         launch = plan_elementwise(
-            f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
-            [out_dtype.numpy], target=target, order=op.memory_order, inplace=target is not None,
+            f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape, [out_dtype.numpy],
+            target=target, order="several shapes" if beside_numbers else op.memory_order, inplace=target is not None,
         )  # fmt: skip
         return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 

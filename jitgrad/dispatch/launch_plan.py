@@ -19,7 +19,7 @@ from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, inte
 from jitgrad.core.storage import allocator, device_of_array
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
-from jitgrad.dispatch.strides import copied_strides, empty_with_strides, result_strides
+from jitgrad.dispatch.strides import copied_strides, dense_strides, empty_with_strides, result_strides
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
@@ -232,7 +232,8 @@ def plan_elementwise(
     arrays in the order of ``inputs``. dtype: what the kernel computes in. shape, out_dtypes: those of the results;
     ``target``: the layout of an existing array, into which the one result goes; inplace: whether that is the array of
     the first input. conjugate: whether the first argument and the results are conjugated, as complex gradients are.
-    order: that of the results in memory, as ``Elementwise.memory_order`` says.
+    order: that of the results in memory, as ``Elementwise.memory_order`` says, or "several shapes" where PyTorch makes
+    tensors without dims of numbers among the inputs: a size of 1 then has another stride.
     """
     # The device of any tensor that is not on the CPU: of those there, only tensors without dims have passed the checks.
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
@@ -242,8 +243,10 @@ def plan_elementwise(
     strides = None
     if order == "copy":
         strides = copied_strides(inputs[0])
+    elif order == "several shapes":
+        strides = dense_strides(inputs, shape)
     elif order != "row-major":
-        strides = result_strides(inputs if order == "inputs" else inputs[::-1], shape)
+        strides = result_strides(inputs[::-1] if order == "last input first" else inputs, shape)
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):

@@ -241,7 +241,7 @@ class LogSigmoid(Elementwise):
 class Hardtanh(Elementwise):
     """``x`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
 
-    kind, accepts = "same", "int float"
+    kind, accepts, memory_order = "same", "int float", "copy"
     refuses = {
         "bool": (RuntimeError, "Bool inputs not supported for hardtanh"),
         "complex": (NotImplementedError, "clamp is not supported for complex types"),

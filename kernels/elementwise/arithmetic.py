@@ -258,7 +258,11 @@ class Lerp(Elementwise):
     # abs(0.5) is real whatever the dtype: complex numbers have no order.
     kind, accepts, numbers, grad_name = "same", "float complex", ("weight",), "LerpBackward1"
     error_name, rounds = "lerp_kernel_tensor", ("x", "y")
-    variants = {"lerp_number": {"grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar"}}
+    variants = {
+        "lerp_number": {
+            "grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar", "memory_order": "tensors",
+        },
+    }  # fmt: skip
 
     @staticmethod
     def reference(x, y, weight):

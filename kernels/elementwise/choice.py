@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import Elementwise
@@ -16,6 +18,7 @@ def _no_complex(name):
 _NO_COMPLEX_CLAMP: dict[str, tuple[type[Exception], str]] = {
     "complex": (NotImplementedError, "clamp is not supported for complex types"),
 }
+_BY_NUMBERS: dict[str, Any] = {"numbers_only": True, "memory_order": "tensors"}
 
 
 # -- rounding: the gradient is zero everywhere ----------------------------------------------------
@@ -200,7 +203,7 @@ class Clamp(Elementwise):
     kind, accepts, error_name = "same", "int float", "clamp_cpu"
     domain = ((-3, 3), (-2, -1), (1, 2))
     refuses = _NO_COMPLEX_CLAMP
-    variants = {"clamp_numbers": {"grad_name": "ClampBackward1", "numbers_only": True}}
+    variants = {"clamp_numbers": {"grad_name": "ClampBackward1", **_BY_NUMBERS}}
 
     @staticmethod
     def reference(x, low, high):
@@ -225,9 +228,9 @@ class ClampMin(Elementwise):
     kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
     reference, error_name = np.maximum, "maximum_cpu"
     variants = {
-        "clamp_min_number": {"grad_name": "ClampMinBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_min_number": {"grad_name": "ClampMinBackward0", "refuses": _NO_COMPLEX_CLAMP, **_BY_NUMBERS},
         "clamp_low": {"grad_name": "ClampBackward0", "refuses": _NO_COMPLEX_CLAMP},
-        "clamp_low_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_low_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, **_BY_NUMBERS},
     }
 
     def forward(x, low):
@@ -246,9 +249,9 @@ class ClampMax(Elementwise):
     kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"
     reference, error_name = np.minimum, "minimum_cpu"
     variants = {
-        "clamp_max_number": {"grad_name": "ClampMaxBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_max_number": {"grad_name": "ClampMaxBackward0", "refuses": _NO_COMPLEX_CLAMP, **_BY_NUMBERS},
         "clamp_high": {"grad_name": "ClampBackward0", "refuses": _NO_COMPLEX_CLAMP},
-        "clamp_high_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_high_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, **_BY_NUMBERS},
     }
 
     def forward(x, high):

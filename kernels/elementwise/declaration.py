@@ -86,8 +86,9 @@ class Elementwise:
     rounds: ClassVar[tuple[str, ...] | None] = None
     numbers_alone: ClassVar[bool] = False  # whether there need be no tensor among the inputs
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
-    # The order in memory of results: "inputs", of the first input that has an order; "last input first"; "copy", that
-    # of a copy of the first input, which of empty tensors is another one; "row-major".
+    # The order in memory of results: "inputs", of the first input that has an order; "tensors", the same where numbers
+    # are no inputs of PyTorch's; "last input first"; "copy", that of a copy of the first input, which of empty tensors
+    # is another one; "row-major".
     memory_order: ClassVar[str] = "inputs"
     variants: ClassVar[dict[str, dict[str, Any]]] = {}  # name of an op with these rules: attributes that differ
 

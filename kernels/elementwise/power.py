@@ -51,7 +51,7 @@ class Pow(Elementwise):
     variants = {
         "pow_number": {
             "grad_name": "PowBackward0", "numbers_only": True, "grad_x": slope_in_base, "grad_y": None,
-            "literals": {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)},
+            "literals": {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)}, "memory_order": "tensors",
         },
         "number_pow": {"grad_name": "PowBackward2", "grad_x": None, "memory_order": "row-major"},
     }  # fmt: skip

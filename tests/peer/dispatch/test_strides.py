@@ -113,6 +113,28 @@ def test_random_layouts():
         assert tuple(ours) == tuple(theirs), (shape, layouts)
 
 
+BESIDE_NUMBERS = (
+    "x + 1", "2 - x", "x * 2", "x % 2", "x == 1", "x ** 2", "x ** 3.5", "2 ** x", "x.clamp(0, 1)", "torch.fmod(x, 2)",
+    "torch.where(x > 0, x, 1.0)", "torch.lerp(x, x, 0.5)", "torch.xlogy(x, 2)", "x.exp()", "torch.add(x, 1, alpha=2)",
+    "torch.nn.functional.hardtanh(x)", "torch.nn.functional.threshold(x, 0, 1)",
+)  # fmt: skip
+
+
+def test_numbers_beside_sizes_of_0_and_1():
+    """PyTorch makes tensors without dims of some numbers: its inputs are then of several shapes, whatever x is."""
+    generator = random.Random(3)
+    for _ in range(60):
+        shape = [generator.choice((0, 1, 1, 2, 3)) for _ in range(generator.randint(1, 5))]
+        layout = generator.sample(range(len(shape)), len(shape)), [generator.choice((1, 1, 1, 2)) for _ in shape]
+        repeated = [generator.random() < 0.1 for _ in shape]
+        for program in BESIDE_NUMBERS:
+            ours, theirs = (
+                tuple(eval(program, {"torch": t, "x": operand(t, shape, *layout, repeated)}).stride())
+                for t in (jitgrad, torch)
+            )
+            assert ours == theirs, (program, shape, layout, repeated)
+
+
 def test_reads_at_indices():
     """Index tensors, masks and slices of tensors whose dims lie in another order, or are repeated, in memory."""
     generator, draws = random.Random(1), np.random.default_rng(1)
