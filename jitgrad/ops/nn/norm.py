@@ -232,9 +232,9 @@ def _row_norm(op: type[RowNorm], x: Tensor, weight: Any, bias: Any, blocks: Bloc
     if not grad_state.levels:
         return op.apply(x, weight, bias, blocks, broadcast, eps, SavedStatistics())
     dtype = x._layout.dtype
-    wide, weight, bias = (p if p is None else cast(p, dtype.compute) for p in (x, weight, bias))
-    normal = standardized(wide.reshape(blocks), (2,), eps)[0].reshape(x.shape)
-    return cast(scaled(normal, *(p if p is None else p.reshape(broadcast) for p in (weight, bias))), dtype)
+    normal = standardized(cast(x, dtype.compute).reshape(blocks), (2,), eps)[0].reshape(x.shape)
+    scales = [None if p is None else cast(p, dtype.compute).reshape(broadcast) for p in (weight, bias)]
+    return cast(scaled(normal, *scales), dtype)
 
 
 class NativeLayerNorm(RowNorm):
