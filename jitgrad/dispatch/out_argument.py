@@ -136,8 +136,8 @@ def takes_out(function: F, name: str = "", iterated: bool = False) -> F:
         except SparseOperand as error:
             result = form_after(error, name, args)(*args, **kwargs)
         except Exception as error:
-            if retried(error, args, kwargs):
-                return function(*args, out=out, **kwargs) if out is not None else function(*args, **kwargs)
+            if retried(error, args, kwargs):  # by the function that asks its arguments now
+                return writing(*args, **kwargs) if out is None else writing(*args, out=out, **kwargs)
             explain(error, function, name, args, kwargs)
             raise
         if out is None:

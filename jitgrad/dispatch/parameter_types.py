@@ -236,8 +236,8 @@ def explained(function: F, name: str = "") -> F:
         except SparseOperand as error:
             form = form_after(error, name, args)
         except Exception as error:
-            if retried(error, args, kwargs):
-                return function(*args, **kwargs)
+            if retried(error, args, kwargs):  # by the function that asks its arguments now
+                return explaining(*args, **kwargs)
             explain(error, function, name, args, kwargs)
             raise
         return form(*args, **kwargs)

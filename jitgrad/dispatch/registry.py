@@ -263,8 +263,8 @@ def numpy_names(function: F) -> F:
         except SparseOperand as error:
             result = form_after(error, function.__name__, args)(*args, **kwargs)
         except Exception as error:
-            if retried(error, args, kwargs):
-                return function(*args, **kwargs)
+            if retried(error, args, kwargs):  # by the function that asks its arguments now
+                return renaming(*args, **kwargs) if out is None else renaming(*args, out=out, **kwargs)
             explain(error, function, function.__name__, args, kwargs)
             raise
         return result if out is None else into_out(function.__name__, result, out)

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -290,3 +292,17 @@ def test_errors_name_arguments_while_ops_ask():
     torch.ones(1).as_subclass(Mine)
     with pytest.raises(TypeError, match=r"fft_fft\(\): argument 'n' must be int, not float"):
         torch.fft.fft(torch.ones(4), n=1.5)
+
+
+@pytest.mark.parametrize("call", ["sum(h)", "var(h, 0)", "zeros_like(h)", "cat([h])", "nn.functional.relu(h)"])
+def test_the_first_call_of_a_process(call):
+    text = f"""if True:
+    import jitgrad as torch
+    class Handler:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+    h = Handler()
+    print(torch.{call})"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout == call.split("(")[0].removeprefix("nn.functional.") + "\n", done.stderr

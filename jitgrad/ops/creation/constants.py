@@ -192,7 +192,8 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
                                    (new_one, f"new_{name}", f"{doc} dtype and device are this tensor's.")):  # fmt: skip
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
-        mark_explaining(function)
+        if function is not like:  # whose argument may be an object that takes over ops
+            mark_explaining(function)
         public(function, function_too=function is not new_one, method_too=function is new_one)
     return create, like
 
