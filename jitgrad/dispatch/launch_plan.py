@@ -241,7 +241,7 @@ def plan_elementwise(
         raise same_device(name.removesuffix("_forward"), target.device, device)
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
     strides = None
-    if order == "copy":
+    if order == "copy" and inputs[0].shape == shape:
         strides = copied_strides(inputs[0])
     elif order == "several shapes":
         strides = dense_strides(inputs, shape)
