@@ -10,7 +10,7 @@ The setting belongs to the process and the user's own NumPy code, so it is put b
 that multiply meanwhile NumPy uses one thread as well. Its entries are looked up by name in the library that NumPy is
 linked with. Of a library that is not known here (Apple's Accelerate has no setting) the threads stay as they are.
 
-Who asks for a number of threads, by ``set_num_threads`` or ``JITGRAD_NUM_THREADS``, means his NumPy code too, and
+Who asks for a number of threads, by ``set_num_threads`` or ``JITGRAD_NUM_THREADS``, means their NumPy code too, and
 SciPy, whose wheels have a BLAS of their own: no pool gets more than that, nor more than it had. The BLAS of SciPy is
 reached as soon as it is imported, which a loop that calls ``np.dot`` may do long after.
 """
@@ -183,7 +183,7 @@ one_thread = OneThread()
 
 
 class _UntilSciPy:
-    """Finds no module, but sees at the next import that SciPy's BLAS has been loaded, and limits that."""
+    """A finder of ``sys.meta_path`` that finds nothing: at the first import after SciPy's, it limits SciPy's BLAS."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -119,7 +119,7 @@ def _plan(key: Any) -> tuple[Any, Any, int]:
 def _object(array: Any) -> int:
     """Where an array's object is, in which its memory's address is found: NumPy takes 1.5 us to tell that itself."""
     if array.__class__ is not np.ndarray:
-        array.__array_interface__  # noqa: B018 - an array whose numbers are not there yet raises what makes them
+        array.__array_interface__  # noqa: B018 - a LazyArray raises Unresolved
     return id(array)
 
 

@@ -247,7 +247,7 @@ class Temporaries:
         used = [life for life in lives.values() if not is_on_device(life[0])]
         offsets, self.nbytes = arena_offsets(used)
         size = self.nbytes + _ALIGNMENT
-        # Where these lay while the recorded run made them, nothing may ever be asked for again.
+        # The pool still keeps the blocks that these arrays had in the recorded run; later runs don't ask for them.
         pool.free_kept(self.nbytes)
         self.block = np.empty(size, np.uint8) if size < MIN_BYTES else pool.array((size,), np.dtype(np.uint8), size)
         base = -(-address_of(self.block) // _ALIGNMENT) * _ALIGNMENT

@@ -31,7 +31,8 @@ KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use ha
 # of 64 bytes then lie in two lines each: loops that are as fast as the caches take 15 to 30 % longer.
 _LINE = 64
 
-# A child process gets a copy, not the memory itself. On Windows there are no such flags, and no such children.
+# Private, so that a forked child writes to a copy of its own: Python's default is shared memory. Windows has neither
+# these flags nor fork.
 _PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 
@@ -130,7 +131,7 @@ class BlockPool:
 
 
 def _mapped(size: int) -> mmap.mmap:
-    """Memory of the system's, which has it back as soon as it is freed: the C library may keep what it was given."""
+    """Anonymous memory, which returns to the system as soon as it is freed: malloc may keep what it was given back."""
     memory = mmap.mmap(-1, size, **_PRIVATE)
     if size >= _HUGE:
         with contextlib.suppress(AttributeError, OSError):  # not Linux, or a system without

@@ -69,7 +69,10 @@ def provided(argument: Any, shaped: bool) -> Any:
 
 
 def _words_of_array(address: int, shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """A contiguous array: two owners, of which a kernel needs none; size, itemsize, address, shape, strides."""
+    """What Numba's kernels take for a contiguous array.
+
+    Pointers to two owners (null: only reference counts need them), size, itemsize, address, shape, strides in bytes.
+    """
     size, strides = 1, []
     for n in reversed(shape):
         strides.append(size * item)
@@ -78,7 +81,8 @@ def _words_of_array(address: int, shape: Sequence[int], item: int) -> tuple[int,
 
 
 def _words_of_vector(array: DeviceArray) -> tuple[int, ...]:
-    # All of the memory, as the dispatcher would get: strided kernels look further than an array's first ``size``.
+    # The size is that of all memory from the first element on, as the dispatcher gets it: the elements of a strided
+    # array may lie beyond its first ``size``.
     memory, item, offset = array.allocation, array.dtype.itemsize, array.offset
     n = (memory.nbytes - offset) // item
     return 0, 0, n, item, memory.address + offset, n, item

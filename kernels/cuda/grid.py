@@ -90,7 +90,8 @@ class Grid:
         kinds = tuple([kind_of(a, self.shaped) for a in args])
         direct = self._direct.get(kinds)
         if direct is not None:
-            # Of a thread's first launch: only the dispatcher lets the thread use the device. Or it says what is wrong.
+            # Fails in a thread that has no CUDA context yet: the dispatcher, below, makes it one. A failure of another
+            # cause comes again there, and is raised.
             with contextlib.suppress(Exception):
                 note(functools.partial(direct.on, count, THREADS))(*direct.words(args))
                 return

@@ -50,8 +50,8 @@ def _sum_block(x, out, count, length, parts):
     part = cuda.blockIdx.x % parts
     row = cuda.blockIdx.x // parts * count
     first, second, third, fourth = A(0), A(0), A(0), A(0)
-    # Neighbouring threads read neighbouring elements, which the hardware fetches together. Four sums, for as many
-    # elements can be on their way from memory at once.
+    # Neighbouring threads read neighbouring elements, which the hardware fetches together. Four independent sums keep
+    # four loads of each thread in flight.
     k = row + part * length + lane
     end = row + min(count, (part + 1) * length)
     while k + 3 * THREADS < end:

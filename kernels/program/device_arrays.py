@@ -89,7 +89,7 @@ class _Table:
     __slots__ = ("first", "memory", "run")
 
     def __init__(self, noted: Noted, memory: list[Any], first: bool):
-        # What kernels have asked for, and what is bound: else an address could come again, and mean something else.
+        # Kept alive: the pool would give freed memory to other tensors, which these launches would then write to.
         self.memory = [*noted.memory, *memory]
         # The first time kernels may have to be compiled and loaded, which a graph can't hold.
         graph = graph_of(noted) if not first and len(noted.launches) > 1 else None
