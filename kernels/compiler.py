@@ -51,8 +51,8 @@ except ImportError:  # a Numba whose parts have moved; its own pipeline does the
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
 __all__ = [
-    "KernelError", "cache_directory", "compilation", "compile_text", "cpu_features", "kept_library", "numba_setting",
-    "read_checked", "statistics", "write_checked",
+    "KernelError", "cache_directory", "compilation", "compile_text", "cpu_features", "import_words", "kept_library",
+    "numba_setting", "read_checked", "statistics", "write_checked",
 ]  # fmt: skip
 
 # Every kernel's text begins with this and names nothing else that it does not define.
@@ -400,8 +400,8 @@ def _raises(tree: ast.AST) -> bool:
 
 
 @functools.cache
-def _import(file: str, names: str) -> str:
-    """A line that imports words, with a digest of their file: another version of them is another kernel."""
+def import_words(file: str, names: str) -> str:
+    """A line for a kernel's text that imports words, with a digest of their file: another version, another kernel."""
     path = Path(__file__).with_name("words") / f"{file}.py"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.exists() else ""
     return f"from jitgrad.kernels.words.{file} import {names}  # {digest}\n"
@@ -418,7 +418,7 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = PRELUDE + "".join(_import(file, names) for word, file, names in IMPORTED if word in text) + text
+    text = PRELUDE + "".join(import_words(file, names) for word, file, names in IMPORTED if word in text) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))

@@ -31,7 +31,7 @@ from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
 from jitgrad.kernels.codegen.index_checks import CHECK
-from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.compiler import compile_text, import_words
 
 __all__ = ["ARRAY", "HOLDER", "NUMBER", "Derivation"]
 
@@ -240,7 +240,7 @@ class Derivation:
         """The function's name and its text for Numba."""
         name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
         text = function.definition(name)
-        return name, f"{HEAD}{head}{_helpers(text)}{text}"
+        return name, f"{HEAD}{import_words('new_arrays', 'numpy as np')}{head}{_helpers(text)}{text}"
 
 
 @functools.cache

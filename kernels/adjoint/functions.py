@@ -42,7 +42,7 @@ def summed(row, size):
 """
 WIDENED = """\
 def widened(row, size):
-    wider = np.zeros(2 * size)
+    wider = np.zeros(2 * size, np.float64)
     for k in range(row.size):
         wider[k] = row[k]
     return wider

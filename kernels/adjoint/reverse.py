@@ -56,7 +56,7 @@ class _Reverse(Sweep):
             gradients[name] = self.d(name) if known else None
             if known and name in self.values.by_name:
                 zeros.append(f"{self.d(name)} = 0.0")
-        lines += [f"{row} = np.zeros(0)" for split in self.splits.values() for row in split.rows]
+        lines += [f"{row} = np.zeros(0, np.float64)" for split in self.splits.values() for row in split.rows]
         inverses = [f"{self.inverses[name]} = 1.0 / {name}" for name in self.everywhere]
         lines += [*inverses, *zeros, *seeded, *self._block(self.values.root)]
         families = {self.values.family(w.array) for w in self.plan.undone}

@@ -225,7 +225,7 @@ class Split:
         for row in self.rows:
             pad = self.pads.get(row, 0)
             size = f"{self.length} + {2 * pad}" if pad else self.length
-            made = f"widened({row}, {size})" if pad or row in lasting else f"np.empty(2 * {size})"
+            made = f"widened({row}, {size})" if pad or row in lasting else f"np.empty(2 * {size}, np.float64)"
             lines += [f"if {size} > {row}.size:", f"    {row} = {made}"]
             lines += [f"{row}[{self.length} + {pad + k}] = 0.0" for k in range(pad)]
         return lines
