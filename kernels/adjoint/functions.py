@@ -15,8 +15,7 @@ from jitgrad.kernels.adjoint.write import HEAD
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "HELPERS", "Adjoint", "Function", "forward_function", "gradient_function", "kept_names", "reverse_function",
-    "value_function",
+    "HELPERS", "Adjoint", "Function", "forward_function", "gradient_function", "reverse_function", "value_function",
 ]  # fmt: skip
 
 # Copied by loops: an assignment to a slice takes Numba seconds to compile, most of them for its error's message.
@@ -64,23 +63,24 @@ def steps_ahead(length, states):
 HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED, "steps_ahead": STEPS_AHEAD}
 
 
-@dataclass
 class Adjoint:
     """Both sweeps of a program.
 
     seeds: for each output that has a derivative, and gradients: for each wanted parameter, the name of its derivative
-    (None where it is zero everywhere). restored: arrays whose memory the reverse sweep puts back as it goes.
+    (None where it is zero everywhere). restored: arrays whose memory the reverse sweep puts back as it goes. kept: what
+    the reverse sweep reads of the forward sweep's variables; found in the sweeps unless it is known.
     """
 
-    program: Program
-    forward: list[str]
-    reverse: list[str]
-    seeds: dict[str, str]
-    gradients: dict[str, str | None]
-    restored: list[str]
+    def __init__(
+        self, program: Program, forward: list[str], reverse: list[str], seeds: dict[str, str],
+        gradients: dict[str, str | None], restored: list[str], kept: list[str] | None = None,
+    ):  # fmt: skip
+        self.program, self.forward, self.reverse = program, forward, reverse
+        self.seeds, self.gradients, self.restored = seeds, gradients, restored
+        self.kept = _kept_names(self) if kept is None else kept
 
 
-@dataclass
+@dataclass(eq=False)
 class Function:
     """A function that returns a tuple of expressions, or nothing."""
 
@@ -108,12 +108,12 @@ def value_function(program: Program, lines: list[str]) -> Function:
 def forward_function(adjoint: Adjoint) -> Function:
     """``(parameters) -> (results..., kept...)``."""
     program = adjoint.program
-    return Function([*program.parameters], [*adjoint.forward], [*program.outputs, *kept_names(adjoint)])
+    return Function([*program.parameters], [*adjoint.forward], [*program.outputs, *adjoint.kept])
 
 
 def reverse_function(adjoint: Adjoint) -> Function:
     """``(parameters, kept, seeds) -> (gradients...)``; it may be called again with what was kept."""
-    kept = kept_names(adjoint)
+    kept = adjoint.kept
     given = {*kept, *adjoint.program.parameters}
     copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in given]
     parameters = [*adjoint.program.parameters, *kept, *adjoint.seeds.values()]
@@ -153,8 +153,7 @@ def _gradients(adjoint: Adjoint) -> list[str]:
     return found
 
 
-def kept_names(adjoint: Adjoint) -> list[str]:
-    """What the reverse sweep reads of the forward sweep's variables."""
+def _kept_names(adjoint: Adjoint) -> list[str]:
     text = "\n".join([*adjoint.reverse, *_gradients(adjoint)])
     read: dict[str, None] = {}
     stored = {*adjoint.program.parameters, *adjoint.seeds.values()}

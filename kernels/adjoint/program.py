@@ -52,14 +52,14 @@ class Kind:
         return self.dtype.startswith("float")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Statement:
     """A statement; ``line`` is that of the user's file that it comes from."""
 
     line: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Assign(Statement):
     """``target = value``: a scalar."""
 
@@ -67,7 +67,7 @@ class Assign(Statement):
     value: ast.expr
 
 
-@dataclass
+@dataclass(eq=False)
 class Store(Statement):
     """``array[index] = value``, or ``+=`` if it is an increment, whose value does not read that element."""
 
@@ -77,7 +77,7 @@ class Store(Statement):
     increment: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Allocate(Statement):
     """``array = np.full(shape, fill)``, a new array; fill is None for one that is not filled."""
 
@@ -86,7 +86,7 @@ class Allocate(Statement):
     fill: ast.expr | None
 
 
-@dataclass
+@dataclass(eq=False)
 class Exchange(Statement):
     """``a, b, c = b, c, a``: the arrays' names permuted. All have one Kind."""
 
@@ -94,7 +94,7 @@ class Exchange(Statement):
     sources: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Refuse(Statement):
     """``if test: raise error(message)``; error is the name of a built-in exception."""
 
@@ -103,7 +103,7 @@ class Refuse(Statement):
     message: str
 
 
-@dataclass
+@dataclass(eq=False)
 class For(Statement):
     """``for index in range(start, stop, step): body``, left behind the body's end when ``leave`` is true.
 
@@ -120,7 +120,7 @@ class For(Statement):
     rows: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class While(Statement):
     """``while test: body``, left behind the body's end when ``leave`` is true."""
 
@@ -129,7 +129,7 @@ class While(Statement):
     leave: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class If(Statement):
     """``if test: body else: orelse``."""
 
@@ -138,7 +138,7 @@ class If(Statement):
     orelse: list[Statement]
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
     """A function in this language.
 

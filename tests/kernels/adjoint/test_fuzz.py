@@ -21,7 +21,6 @@ from jitgrad.kernels.adjoint.functions import (
     Adjoint,
     forward_function,
     gradient_function,
-    kept_names,
     reverse_function,
 )  # fmt: skip
 from jitgrad.kernels.adjoint.parse import program_of
@@ -240,7 +239,7 @@ def run_split(adjoint: Adjoint, case: Case, seeds: list[Any]) -> tuple[list[Any]
     names = space_of(forward_function(adjoint).text("forward"))
     names |= space_of(reverse_function(adjoint).text("reverse"))
     kept = list(names["forward"](*arguments))[len(case.program.outputs) :]
-    assert len(kept) == len(kept_names(adjoint))
+    assert len(kept) == len(adjoint.kept)
     first = [np.copy(g) for g in names["reverse"](*arguments, *kept, *seeds)]
     return first, list(names["reverse"](*arguments, *kept, *seeds))
 
