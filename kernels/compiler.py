@@ -68,6 +68,7 @@ IMPORTED = (
     (" gemm_part(", "gemm", "gemm_part"),
     (" product_tile(", "tile", "product_tile"),
     (" sum_tile(", "tile", "sum_tile"),
+    ("_within", "checked_index", "_within, _within_flat"),
     ("_places(", "winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )

@@ -20,7 +20,7 @@ from numba.core import config
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.data_indices import deciding
 from jitgrad.kernels.codegen.emit_cpu import INLINE, retyped
-from jitgrad.kernels.codegen.index_checks import CHECK, Place, checked_tree
+from jitgrad.kernels.codegen.index_checks import Place, checked_tree
 from jitgrad.kernels.codegen.loop_faults import ranks, refuse_faults
 from jitgrad.kernels.codegen.parallel_rows import SHARE, has_rows, shared_rows
 from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
@@ -99,7 +99,7 @@ class UserLoop:
         tree = self.source.tree if self.shared is None else self.shared
         loop = self._emit(Definition(self.source.file, tree), dtype, checked, places)
         texts = [v if isinstance(v, str) else ast.unparse(v.tree) for v in (*named.values(), loop)]
-        heads = [loop_head(dtype.name, self.source), CHECK if checked else "", self._share()]
+        heads = [loop_head(dtype.name, self.source), self._share()]
         definitions = [d for d in (*named.values(), loop) if isinstance(d, Definition)]
         text = "\n".join([*heads, *texts]) + "\n"
         run = compile_text(self.name, text, definitions=definitions, checked=checked)

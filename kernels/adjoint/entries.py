@@ -30,7 +30,6 @@ from jitgrad.kernels.adjoint.notes import Notes
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
-from jitgrad.kernels.codegen.index_checks import CHECK
 from jitgrad.kernels.compiler import compile_text, import_words
 
 __all__ = ["ARRAY", "HOLDER", "NUMBER", "Derivation"]
@@ -214,7 +213,7 @@ class Derivation:
 
         lines, found = self._noted("checked", make)
         places = Places(self.program, found)
-        run = self._compile("checked", value_function(self.program, lines), forms, head=CHECK)
+        run = self._compile("checked", value_function(self.program, lines), forms)
 
         def call(*args: Any) -> Any:
             try:
@@ -224,9 +223,7 @@ class Derivation:
 
         return call
 
-    def _compile(
-        self, what: str, function: Function, forms: Forms, numbers: Sequence[str] = (), head: str = ""
-    ) -> Callable[..., Any]:
+    def _compile(self, what: str, function: Function, forms: Forms, numbers: Sequence[str] = ()) -> Callable[..., Any]:
         """The function compiled. forms: of the program's parameters; numbers: further ones that come as holders."""
         held = [n for n, f in zip(self.program.parameters, forms, strict=True) if f == HOLDER]
         holders: dict[str, str] = {}
@@ -234,13 +231,13 @@ class Derivation:
             holders[n] = self._free(f"{n}_", [*holders.values(), *function.parameters])
         opened = [f"{n} = {holder}[()]" for n, holder in holders.items()]
         parameters = [holders.get(n, n) for n in function.parameters]
-        return compile_text(*self._text(what, Function(parameters, [*opened, *function.lines], function.results), head))
+        return compile_text(*self._text(what, Function(parameters, [*opened, *function.lines], function.results)))
 
-    def _text(self, what: str, function: Function, head: str = "") -> tuple[str, str]:
+    def _text(self, what: str, function: Function) -> tuple[str, str]:
         """The function's name and its text for Numba."""
         name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
         text = function.definition(name)
-        return name, f"{HEAD}{import_words('new_arrays', 'numpy as np')}{head}{_helpers(text)}{text}"
+        return name, f"{HEAD}{import_words('new_arrays', 'numpy as np')}{_helpers(text)}{text}"
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 Numba's own ``boundscheck=True`` says that an index is out of bounds, and neither which nor where. So in the checked
 text ``x[i, j]`` reads ``x[_within(x, i, 0, 7), _within(x, j, 1, 8)]``, where 7 and 8 are the numbers of the two indices
-in a list of places. ``_within`` returns the index or raises ``IndexError(place, index, dimension, size)``.
+in a list of places. ``_within`` (words/checked_index.py) returns the index or raises IndexError with these numbers.
 
 Numba compares no index of ``x.flat`` with its size, and counts a negative one from before the array: here both are
 refused.
@@ -17,38 +17,7 @@ import ast
 import copy
 from dataclasses import dataclass
 
-__all__ = ["CHECK", "Place", "checked_tree"]
-
-# A plain function could not be typed for tuples and for arrays of indices, which pass through here too.
-CHECK = """\
-from numba import types as _types
-from numba.extending import overload as _overload
-
-def _within(array, index, dimension, place):
-    raise NotImplementedError
-
-@_overload(_within, jit_options={"nogil": True, "error_model": "numpy"})
-def _within_of_types(array, index, dimension, place):
-    if not (isinstance(array, _types.Array) and isinstance(index, _types.Integer)):
-        return lambda array, index, dimension, place: index
-    def check(array, index, dimension, place):
-        size = array.shape[dimension]
-        if index >= size or index < -size:
-            raise IndexError(place, index, dimension, size)
-        return index
-    return check
-
-def _within_flat(array, index, place):
-    raise NotImplementedError
-
-@_overload(_within_flat, jit_options={"nogil": True, "error_model": "numpy"})
-def _within_flat_of_types(array, index, place):
-    def check(array, index, place):
-        if index >= array.size or index < 0:
-            raise IndexError(place, index, -1, array.size)
-        return index
-    return check
-"""
+__all__ = ["Place", "checked_tree"]
 
 
 @dataclass(frozen=True)
