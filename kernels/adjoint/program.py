@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 __all__ = [
     "FUNCTIONS", "Allocate", "Assign", "Exchange", "For", "If", "Kind", "Program", "Refuse", "Statement", "Store",
@@ -36,8 +37,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What a variable holds: ``dtype`` is NumPy's name of its numbers ("float64", "float32", "int64", "bool", ...).
 
     ndim: None for a scalar, else the array's number of dimensions. Scalars are "float64", "int64" or "bool".

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Place", "checked_tree"]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where an index stands: file, line and name of the function, the array, and the expression around the index."""
 
     file: str

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitgrad.kernels.codegen.source import LoopSource, SourceError
 
 __all__ = ["Rank", "fault", "ranks", "refuse_faults", "refuse_hidden_writes", "root", "stores"]
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(NamedTuple):
     """The dimensions that an expression asks of a parameter: at least ``least`` of them, or just so many."""
 
     parameter: str
