@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from jitgrad.kernels import compiler
+from jitgrad.kernels.disk_cache import cache_directory
 
 __all__ = ["main"]
 
@@ -40,7 +40,7 @@ def cache(args: argparse.Namespace) -> int:
     """Show the kernel cache, or clear it."""
     from jitgrad.commands.info import cache_size
 
-    folder = Path(args.path) if args.path else compiler.cache_directory().parent
+    folder = Path(args.path) if args.path else cache_directory().parent
     kernels, size = cache_size(folder)
     if not folder.is_dir():
         print(f"{folder}: no cache there yet")
@@ -77,7 +77,7 @@ def warmup(args: argparse.Namespace) -> int:
         return used.status
     print(
         f"{args.like[0]} used {used.compiled + used.loaded} kernels: {used.compiled} compiled now, {used.loaded} were "
-        f"on disk; {compiler.cache_directory()} has them for every process from now on."
+        f"on disk; {cache_directory()} has them for every process from now on."
     )
     return used.status
 
@@ -88,7 +88,7 @@ def _warmup_all(args: argparse.Namespace) -> int:
 
     dtypes = [getattr(jitgrad, name) for name in args.dtype or ["float32"]]
     count = compile_all(dtypes, processes=args.processes)
-    print(f"{count} kernels compiled; {compiler.cache_directory()} has them for every process from now on.")
+    print(f"{count} kernels compiled; {cache_directory()} has them for every process from now on.")
     return 0
 
 

@@ -4,12 +4,11 @@ Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules a
 (text to machine code, threads, device and lazy arrays, and `launch`, which starts every kernel), ``cuda/``, then
 ``loops/`` and ``elementwise/`` (the table of ops) side by side. Installed as ``jitgrad.kernels``. Read `launch` first.
 
-`compiler` keeps compiled kernels on disk, by Numba's protocol for dispatchers: one file per overload, named by the
-hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and many
-processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new one
-changes it, kernels are compiled in each process, which is slower and right. `pipeline` leaves out stages of Numba's
-that emitted text has no use for. `blas` keeps NumPy's BLAS from threads of
-its own.
+`disk_cache` keeps what `compiler` has compiled, by Numba's protocol for dispatchers: one file per overload, named by
+the hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and
+many processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new
+one changes it, kernels are compiled in each process, which is slower and right. `pipeline` leaves out stages of Numba's
+that emitted text has no use for. `blas` keeps NumPy's BLAS from threads of its own.
 
 `threads` runs serial kernels on parts of their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release
 the GIL, so no parallel variant need be compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size. A job is

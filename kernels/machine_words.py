@@ -33,7 +33,8 @@ from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from jitgrad.kernels.compiler import kept_library, numba_setting
+from jitgrad.kernels.compiler import numba_setting
+from jitgrad.kernels.disk_cache import kept_library
 from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["FLUSH", "WORD", "compiled_words", "new_library"]

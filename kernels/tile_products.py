@@ -23,8 +23,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.machine_words import WORD, compiled_words
+from jitgrad.kernels.processor import cpu_features
 from jitgrad.kernels.words import tile as tile_file
 from jitgrad.kernels.words.tile import BYTES, Vectors
 

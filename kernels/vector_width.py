@@ -9,18 +9,15 @@ arithmetic take 1.0 to 1.2 of it, so they are left as they are.
 
 from __future__ import annotations
 
-import functools
 import linecache
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from jitgrad.kernels.codegen.emit_cpu import WIDE
+from jitgrad.kernels.processor import cpu_features
 
 __all__ = ["has_quick_wide_registers", "set_attribute", "widen"]
 
 
-@functools.cache
 def has_quick_wide_registers() -> bool:
     """Whether the processor has registers of 64 bytes that are worth more than those of 32.
 
@@ -28,7 +25,7 @@ def has_quick_wide_registers() -> bool:
     neural networks. Its predecessor, Skylake, slows down more, and hasn't been measured. How many units for 64 bytes a
     core has can't be asked; a single one does as much as the two for 32 bytes.
     """
-    return bool(llvm.get_host_cpu_features().get("avx512vnni"))
+    return "avx512vnni" in cpu_features()
 
 
 def widen(function: Any, file: str) -> None:

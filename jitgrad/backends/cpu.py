@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitgrad.kernels.compiler import cpu_features
+from jitgrad.kernels.processor import cpu_features
 
 __all__ = ["get_cpu_capability"]
 

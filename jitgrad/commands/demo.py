@@ -11,7 +11,7 @@ from tqdm import tqdm
 import jitgrad as torch
 from jitgrad import nn, optim
 from jitgrad.datasets import load_digits
-from jitgrad.kernels.compiler import statistics
+from jitgrad.kernels.statistics import statistics
 from jitgrad.utils.data import DataLoader, TensorDataset, random_split
 
 __all__ = ["Result", "run", "train"]

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.kernels import compiler, threads
+from jitgrad.kernels import threads
 from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.disk_cache import cache_directory
+from jitgrad.kernels.processor import cpu_features, processor
 
 __all__ = ["cache_size", "report"]
 
@@ -36,9 +38,9 @@ def _blas() -> str:
 
 def _features() -> str:
     """Those instruction set extensions of this processor that decide how wide the vectors in kernels are."""
-    has = compiler.llvm.get_host_cpu_features()
+    has = cpu_features()
     telling = ("avx512f", "avx2", "fma", "avx", "sse4.2", "neon", "sve")
-    return ", ".join(name for name in telling if has.get(name)) or "none known"
+    return ", ".join(name for name in telling if name in has) or "none known"
 
 
 def cache_size(folder: Path) -> tuple[int, int]:
@@ -49,7 +51,7 @@ def cache_size(folder: Path) -> tuple[int, int]:
 
 def report() -> dict[str, str]:
     """What ``python -m jitgrad info`` prints, as {topic: text}."""
-    folder = compiler.cache_directory()
+    folder = cache_directory()
     kernels, size = cache_size(folder)
     optional = [name for name in ("scipy", "numba_cuda", "torch", "IPython") if importlib.util.find_spec(name)]
     return {
@@ -59,7 +61,7 @@ def report() -> dict[str, str]:
         "numpy": np.__version__,
         "optional packages": ", ".join(optional) or "none",
         "platform": platform.platform(),
-        "cpu": f"{compiler.llvm.get_host_cpu_name()} ({_features()})",
+        "cpu": f"{processor()[0]} ({_features()})",
         "threads": f"{threads.get_num_threads()} (own pool over kernels that release the GIL)",
         "blas": f"{_blas()} (NumPy's)",
         "kernel cache": str(folder),

@@ -22,7 +22,7 @@ import jitgrad
 from jitgrad import nn, optim
 from jitgrad.commands import demo
 from jitgrad.dispatch.registry import OPS
-from jitgrad.kernels.compiler import statistics
+from jitgrad.kernels.statistics import statistics
 from jitgrad.testing import op_samples
 
 __all__ = ["Used", "warmup", "warmup_like"]

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.debug.picture import Arrow, Box, Picture
-from jitgrad.kernels.compiler import compilation
 from jitgrad.kernels.launch import Kernel, Loop, observers, text_file
+from jitgrad.kernels.statistics import compilation
 
 __all__ = ["Entry", "Tape", "dial", "tape"]
 

@@ -16,8 +16,8 @@ from jitgrad.core.node import AccumulateGrad, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
 from jitgrad.engine import engine
-from jitgrad.kernels.compiler import compilation
 from jitgrad.kernels.launch import observers as kernel_observers
+from jitgrad.kernels.statistics import compilation
 from jitgrad.profiler import recording
 from jitgrad.profiler.recording import BACKWARD, FUNCTION, KERNEL, begin, end
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitgrad.kernels import tile_products
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.compiler import cpu_features
+from jitgrad.kernels.processor import cpu_features
 from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.words.vocabulary import T, gemm, product_tile
 

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 import numpy as np
 
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.device_array import DeviceArray, run_on_device
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops.matmul import multiply_into
@@ -26,6 +25,7 @@ from jitgrad.kernels.loops.recurrent_steps import (
     states_before,
     sum_rows_into,
 )  # fmt: skip
+from jitgrad.kernels.processor import cpu_features
 from jitgrad.kernels.product_parts import INNER_BY_BLAS, inner_product_entry
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.kernels.tile_products import PANEL

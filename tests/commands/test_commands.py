@@ -11,7 +11,8 @@ from jitgrad.__main__ import main
 from jitgrad.commands import demo, info
 from jitgrad.commands.warmup import _run_op, warmup
 from jitgrad.dispatch.registry import OPS
-from jitgrad.kernels import compiler
+from jitgrad.kernels.disk_cache import cache_directory
+from jitgrad.kernels.statistics import statistics
 
 
 @pytest.mark.slow
@@ -35,7 +36,7 @@ def test_info_names_what_matters(capsys):
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[:1].islower())
     for topic in ("jitgrad", "python", "numba", "numpy", "cpu", "threads", "blas", "cuda", "kernel", "cached"):
         assert lines[topic], topic
-    assert info.report()["kernel cache"] == str(compiler.cache_directory())
+    assert info.report()["kernel cache"] == str(cache_directory())
     assert info.report()["threads"].startswith(str(jitgrad.get_num_threads()))
 
 
@@ -43,7 +44,7 @@ def test_info_names_what_matters(capsys):
 def filled(tmp_path, monkeypatch):
     """A cache of its own, with one kernel in it, beside a file that is not ours."""
     monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
-    folder = compiler.cache_directory()
+    folder = cache_directory()
     folder.mkdir()
     (folder / "f-1.kernel").write_bytes(b"x" * 1000)
     (folder / "f.py").write_text("pass")
@@ -61,7 +62,7 @@ def test_cache_shows_and_clears(filled, capsys):
 
 
 def test_cache_of_one_installation(filled, capsys):
-    folder = compiler.cache_directory()
+    folder = cache_directory()
     assert main(["cache", "--clear", str(folder)]) == 0
     assert not folder.exists() and (filled / "precious.txt").exists()
 
@@ -74,11 +75,11 @@ def test_warmup_leaves_nothing_to_compile_and_no_trace(monkeypatch):
     jitgrad.manual_seed(5)
     warmup(quiet=True)
     assert jitgrad.randn(3).tolist() == expected
-    before = compiler.statistics.compiled
+    before = statistics.compiled
     assert warmup(quiet=True) == 0
     out = jitgrad.nn.Linear(5, 3)(jitgrad.randn(4, 5)).exp()
     jitgrad.nn.functional.cross_entropy(out, jitgrad.arange(4) % 3).backward()
-    assert compiler.statistics.compiled == before
+    assert statistics.compiled == before
 
 
 def test_warmup_covers_the_demo(monkeypatch):

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 import pytest
 
-from jitgrad.kernels import cache_lock, compiler
+from jitgrad.kernels import cache_lock, compiler, disk_cache
+from jitgrad.kernels.statistics import statistics
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
 
@@ -20,7 +21,7 @@ TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n       
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiler.DiskCache, "warned", False)
+    monkeypatch.setattr(disk_cache.DiskCache, "warned", False)
     return tmp_path / "cache"
 
 
@@ -32,7 +33,7 @@ def run(factor):
 
 
 def counts():
-    return compiler.statistics.compiled, compiler.statistics.loaded
+    return statistics.compiled, statistics.loaded
 
 
 def files(cache):
@@ -96,11 +97,11 @@ def test_without_a_home_the_folder_is_private_and_short_lived(tmp_path):
         "import os, pathlib, stat, warnings\n"
         "def homeless(cls): raise RuntimeError('Could not determine home directory.')\n"
         "pathlib.Path.home = classmethod(homeless)\n"
-        "from jitgrad.kernels import compiler\n"
+        "from jitgrad.kernels.disk_cache import cache_directory\n"
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always')\n"
-        "    folder = compiler.cache_directory().parent\n"
-        "    assert compiler.cache_directory().parent == folder\n"
+        "    folder = cache_directory().parent\n"
+        "    assert cache_directory().parent == folder\n"
         "assert ['no home directory' in str(w.message) for w in caught] == [True]\n"
         "assert stat.S_IMODE(folder.stat().st_mode) == 0o700 or os.name == 'nt'\n"
         "print(folder)\n"
@@ -114,12 +115,12 @@ def test_without_a_home_the_folder_is_private_and_short_lived(tmp_path):
 
 @pytest.mark.parametrize("obstacle", ["file in the way", "no such device"])
 def test_an_unusable_folder_means_one_warning(tmp_path, monkeypatch, obstacle):
-    monkeypatch.setattr(compiler.DiskCache, "warned", False)
+    monkeypatch.setattr(disk_cache.DiskCache, "warned", False)
     if obstacle == "file in the way":
         (tmp_path / "cache").write_text("not a folder")
         monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path / "cache"))
     else:
-        monkeypatch.setattr(compiler, "_write", _full)
+        monkeypatch.setattr(disk_cache, "_write", _full)
         monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path / "other"))
     with pytest.warns(UserWarning, match="cannot keep compiled kernels"):
         run(6.0)
@@ -134,13 +135,13 @@ def _full(path, content):
 
 def test_processes_fill_one_cache_at_once(cache):
     program = (
-        "import numpy as np\nfrom jitgrad.kernels import compiler\n"
+        "import numpy as np\nfrom jitgrad.kernels import compiler, statistics\n"
         "for k in range(4):\n"
         "    x, out = np.arange(3.0), np.zeros(3)\n"
         "    text = 'def scale(x, out):\\n    for i in range(x.size):\\n        out[i] = x[i] * %d.0' % k\n"
         "    compiler.compile_text('scale', text)(x, out)\n"
         "    assert out.tolist() == (x * k).tolist()\n"
-        "print(compiler.statistics.compiled)\n"
+        "print(statistics.statistics.compiled)\n"
     )
     command = [sys.executable, "-c", program]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -154,13 +155,13 @@ def test_processes_fill_one_cache_at_once(cache):
 COMPILING = """
 import sys
 import numpy as np
-from jitgrad.kernels import compiler
+from jitgrad.kernels import compiler, disk_cache
 
 def stop(self, signature, result):
     print("compiled", flush=True)
     sys.stdin.read()
 
-compiler.DiskCache.save_overload = stop
+disk_cache.DiskCache.save_overload = stop
 compiler.compile_text("scale", sys.argv[1])(np.arange(3.0), np.zeros(3))
 """
 
@@ -213,11 +214,11 @@ def test_a_type_error_names_kernel_types_and_line():
 
 FORWARD = """
 import sys, jitgrad
-from jitgrad.kernels import compiler
+from jitgrad.kernels.statistics import statistics
 x = jitgrad.ones(3)
 for name in sys.argv[1].split():
     getattr(jitgrad, name)(x)
-print(compiler.statistics.compiled, compiler.statistics.loaded)
+print(statistics.compiled, statistics.loaded)
 """
 
 

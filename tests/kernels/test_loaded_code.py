@@ -6,10 +6,11 @@ import sys
 
 PROGRAM = """
 import sys
-from jitgrad.kernels import compiler
+from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.statistics import statistics
 text = "def ones_up_to(n):\\n    made = np.zeros(n)\\n    for i in range(n):\\n        made[i] = i\\n    return made\\n"
-made = compiler.compile_text("ones_up_to", text)(4)
-print(made.tolist(), compiler.statistics.loaded, "numba.np.arrayobj" in sys.modules)
+made = compile_text("ones_up_to", text)(4)
+print(made.tolist(), statistics.loaded, "numba.np.arrayobj" in sys.modules)
 import numba, numpy as np
 print(numba.njit(lambda n: np.zeros(n).sum() + np.arange(n).sum())(4))
 """
