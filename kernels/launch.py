@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.codegen.emit_cpu import INLINE, INLINE_REASSOC, words_text
+from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device

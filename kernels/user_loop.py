@@ -19,10 +19,10 @@ from numba.core import config
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.data_indices import deciding
-from jitgrad.kernels.codegen.emit_cpu import INLINE, retyped
 from jitgrad.kernels.codegen.index_checks import Place, checked_tree
 from jitgrad.kernels.codegen.loop_faults import ranks, refuse_faults
 from jitgrad.kernels.codegen.parallel_rows import SHARE, has_rows, shared_rows
+from jitgrad.kernels.codegen.rule_text import INLINE, retyped
 from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
 from jitgrad.kernels.compiler import KernelError, compile_text
 from jitgrad.kernels.launch import Kernel, loop_head, text_file

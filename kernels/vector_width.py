@@ -12,7 +12,7 @@ from __future__ import annotations
 import linecache
 from typing import Any
 
-from jitgrad.kernels.codegen.emit_cpu import WIDE
+from jitgrad.kernels.codegen.rule_text import WIDE
 from jitgrad.kernels.processor import cpu_features
 
 __all__ = ["has_quick_wide_registers", "set_attribute", "widen"]

@@ -29,7 +29,7 @@ from jitgrad.kernels.adjoint.functions import (
 from jitgrad.kernels.adjoint.notes import Notes
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
-from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
+from jitgrad.kernels.codegen.rule_text import INLINE, words_text
 from jitgrad.kernels.compiler import compile_text, import_words
 
 __all__ = ["ARRAY", "HOLDER", "NUMBER", "Derivation"]

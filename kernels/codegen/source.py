@@ -14,7 +14,7 @@ from typing import Any
 
 import numba
 
-from jitgrad.kernels.codegen.emit_cpu import INLINE, retype
+from jitgrad.kernels.codegen.rule_text import INLINE, retype
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import (
     SourceError,

@@ -17,7 +17,8 @@ import inspect
 import struct
 from collections.abc import Iterable, Sequence
 
-from jitgrad.kernels.codegen.emit_cpu import Argument, element, fill, retype
+from jitgrad.kernels.codegen.emit_cpu import Argument, element, fill
+from jitgrad.kernels.codegen.rule_text import retype
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import math as cuda_math
 from jitgrad.kernels.cuda.math import Complex, Integer, Real

@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jitgrad.kernels.codegen.emit_cpu import INLINE, Argument, element, fill, scalar_type, words_text
+from jitgrad.kernels.codegen.emit_cpu import Argument, element, fill, scalar_type
+from jitgrad.kernels.codegen.rule_text import INLINE, words_text
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words.syntax import expression, parse
 

@@ -8,7 +8,7 @@ PROGRAM = """
 import sys
 {first}
 import numpy as np
-from jitgrad.kernels.codegen.emit_cpu import INLINE
+from jitgrad.kernels.codegen.rule_text import INLINE
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.statistics import statistics
 from jitgrad.kernels.inlined_functions import _compiled_once

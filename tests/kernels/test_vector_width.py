@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jitgrad.kernels import pipeline
-from jitgrad.kernels.codegen.emit_cpu import WIDE, words_text
+from jitgrad.kernels.codegen.rule_text import WIDE, words_text
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.vector_width import has_quick_wide_registers
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitgrad.kernels import words
-from jitgrad.kernels.codegen.emit_cpu import words_text
+from jitgrad.kernels.codegen.rule_text import words_text
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.vocabulary import KINDS
