@@ -3,8 +3,9 @@
 `rules` checks the scalar rules of elementwise ops, `rule_text` writes them and the words for a dtype, `source` resolves
 what a hand-written loop names, `emit_cpu` writes the text of CPU kernels (`kernels/cuda/emit.py` that of CUDA's). Of
 users' loops `loop_faults` says what their text shows to be wrong, `index_checks` makes the form that is checked for
-indices out of bounds, `data_indices` says where data decide on them, `parallel_rows` makes the form for threads. Here is text only: nothing is compiled, nothing is run, and no op is named. Floor: above
-``kernels/words/``, below the compiler.
+indices out of bounds, `data_indices` says where data decide on them, `parallel_rows` makes the form for threads. Here
+is text only: nothing is compiled, nothing is run, and no op is named. Floor: above ``kernels/words/``, below the
+compiler.
 
 Read `rules` first, then ``elementwise_text`` in `emit_cpu`.
 
