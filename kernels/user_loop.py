@@ -10,7 +10,6 @@ Functions are compiled at the lines of the user's file: errors, tracebacks and d
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
 from jitgrad.kernels.compiler import KernelError, compile_text
 from jitgrad.kernels.launch import Kernel, loop_head, text_file
 from jitgrad.kernels.split_call import PART, PARTS, SplitCall
-from jitgrad.kernels.words.syntax import parse, read_once
+from jitgrad.kernels.words.syntax import copied, parse, read_once
 
 __all__ = ["UserLoop", "always_checked"]
 
@@ -95,7 +94,7 @@ class UserLoop:
                  for n, v in self.source.named.items()}  # fmt: skip
         for helper in named.values():
             if isinstance(helper, Definition):
-                helper.tree.decorator_list = [_at_line(d, helper.tree) for d in copy.deepcopy(_INLINE)]
+                helper.tree.decorator_list = [_at_line(copied(d), helper.tree) for d in _INLINE]
         tree = self.source.tree if self.shared is None else self.shared
         loop = self._emit(Definition(self.source.file, tree), dtype, checked, places)
         texts = [v if isinstance(v, str) else ast.unparse(v.tree) for v in (*named.values(), loop)]
@@ -110,7 +109,7 @@ class UserLoop:
         return f"{INLINE}\n{SHARE}" if self.shared is not None else ""
 
     def _emit(self, function: Definition, dtype: np.dtype[Any], checked: bool, places: list[Place]) -> Definition:
-        tree = copy.deepcopy(function.tree)
+        tree = copied(function.tree)
         if checked:
             arrays = self.parameters if tree.name == self.name else []
             tree = checked_tree(tree, function.file, arrays, places)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import linecache
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.kernels.words.syntax import copied, parse
 
 __all__ = [
     "DEFINITION", "NotRewritable", "code_of", "definition", "function_of", "owner_name", "without_annotations",
@@ -118,7 +117,7 @@ class _Public(ast.NodeTransformer):
 
 def without_private_names(node: ast.FunctionDef, qualname: str) -> ast.FunctionDef:
     """A copy of a definition that means outside of its class what it means there."""
-    node, owner = copy.deepcopy(node), owner_name(qualname)
+    node, owner = copied(node), owner_name(qualname)
     return _Public(owner).visit(node) if owner else node
 
 

@@ -27,6 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
 
@@ -94,9 +95,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""
-        import copy
 
-        node = copy.deepcopy(node)
+        node = copied(node)
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
         else:

@@ -14,7 +14,6 @@ the function from anywhere, so nothing is cut in ``try``, nor where a variable m
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, MethodType
@@ -33,6 +32,7 @@ from jitgrad.compiler.flow import Flow, names_of
 from jitgrad.compiler.trust import static_attribute
 from jitgrad.core.grad_mode import enable_grad, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode
+from jitgrad.kernels.words.syntax import copied
 from jitgrad.nn.modules.global_hooks import call_hooks
 from jitgrad.nn.modules.module import Module
 
@@ -204,7 +204,7 @@ class Parts:
         falls = not isinstance(run[-1], (ast.Return, ast.Raise))
         ends = falls and any(isinstance(n, ast.Return) for s in run for n in _own(s))
         number, place = len(self.parts), run[0]
-        body: list[Any] = [_Returns().visit(s) if ends else s for s in copy.deepcopy(run)]
+        body: list[Any] = [_Returns().visit(s) if ends else s for s in map(copied, run)]
         value = ast.Tuple([_load(n) for n in results], ast.Load())
         if falls and (results or ends):
             last: Any = value if len(results) != 1 else value.elts[0]
@@ -239,7 +239,7 @@ class Parts:
             node.type_params = []  # type: ignore[attr-defined]
         node = ast.fix_missing_locations(ast.copy_location(node, run[0]))
         node.end_lineno = run[-1].end_lineno
-        code = code_of(copy.deepcopy(node), original.__code__, [])
+        code = code_of(copied(node), original.__code__, [])
         made: Any = function_of(code, original, {})
         made.__defaults__ = made.__kwdefaults__ = None
         made.__qualname__ = original.__qualname__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Sequence
 
 from jitgrad.kernels.adjoint.jumps import without_jumps
@@ -15,6 +14,7 @@ from jitgrad.kernels.adjoint.routine import Routine, shortened
 from jitgrad.kernels.adjoint.sizes import constant
 from jitgrad.kernels.adjoint.state import Scope
 from jitgrad.kernels.adjoint.values import Conflict, Items, Scalar, Value, alike
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["Blocks", "scope_of"]
 
@@ -22,7 +22,7 @@ __all__ = ["Blocks", "scope_of"]
 def scope_of(routine: Routine, caller: Scope | None, prefix: str = "") -> Scope:
     """The scope of a function, its statements without jumps."""
     taken = routine.locals | {n.id for n in ast.walk(routine.tree) if isinstance(n, ast.Name)}
-    body, result = without_jumps(copy.deepcopy(routine.tree.body), taken)
+    body, result = without_jumps([copied(s) for s in routine.tree.body], taken)
     names = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     scope = Scope(routine, prefix, caller=caller, locals={*routine.parameters, *names}, body=body)
     scope.result = result

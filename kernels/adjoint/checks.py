@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.program import Program, Statement
 from jitgrad.kernels.adjoint.write import expression_text, statement_lines
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["Places", "checked_lines"]
 
@@ -48,7 +49,7 @@ def _checked(s: Statement, places: Places) -> Statement:
     check = _Check(places, s.line)
     for name, value in vars(s).items():
         if isinstance(value, ast.expr):
-            setattr(made, name, check.visit(copy.deepcopy(value)))
+            setattr(made, name, check.visit(copied(value)))
     if isinstance(made, p.Store):
         whole = f"{made.array}[{', '.join(map(expression_text, made.index))}]"
         made.index = tuple(check.index(made.array, k, i, whole) for k, i in enumerate(made.index))
@@ -77,5 +78,5 @@ class _Check(ast.NodeTransformer):
         """The index, compared with the size of a dimension when it is computed."""
         self.places.found.append((array, whole, self.line))
         numbers = [ast.Constant(dimension), ast.Constant(len(self.places.found) - 1)]
-        arguments = [ast.Name(array, ast.Load()), self.visit(copy.deepcopy(index)), *numbers]
+        arguments = [ast.Name(array, ast.Load()), self.visit(copied(index)), *numbers]
         return ast.Call(ast.Name("_within", ast.Load()), arguments, [])

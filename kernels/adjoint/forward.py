@@ -7,7 +7,6 @@ for each run; it is made as long as needed where the number of runs is known bef
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -22,6 +21,7 @@ from jitgrad.kernels.adjoint.program import Statement
 from jitgrad.kernels.adjoint.rows import is_plain
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Values, Write, names
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text, statement_lines
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["Forward"]
 
@@ -323,7 +323,7 @@ class Forward:
 
     def _with_names(self, e: ast.expr, s: Statement) -> ast.expr:
         """An expression of a statement with the names of calls that were computed ahead of it."""
-        found: ast.expr = _Names(self.named[id(s)]).visit(copy.deepcopy(e)) if self.named[id(s)] else e
+        found: ast.expr = _Names(self.named[id(s)]).visit(copied(e)) if self.named[id(s)] else e
         return found
 
     def _statement(self, s: Statement) -> list[str]:
@@ -403,7 +403,7 @@ def _in_variables(e: ast.expr, values: Values) -> ast.expr:
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return values.by_name[node.id].now if node.id in values.by_name else node
 
-    return Renamed().visit(copy.deepcopy(e))
+    return Renamed().visit(copied(e))
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

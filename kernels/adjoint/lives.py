@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from jitgrad.kernels.adjoint.program import Allocate, Assign, Exchange, Program, Statement, Store, blocks
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["moving", "names_read", "roaming"]
 
@@ -96,16 +96,16 @@ class _Shapes(ast.NodeTransformer):
         found = self.shapes.get(array, [])
         if len(found) != 1:
             return array
-        shape = [self.visit(copy.deepcopy(n)) for n in found[0]]
+        shape = [self.visit(copied(n)) for n in found[0]]
         changing = any(isinstance(n, ast.Name) and n.id in self.changing for e in shape for n in ast.walk(e))
         return array if changing else ", ".join(map(ast.unparse, shape))
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.visit(copy.deepcopy(self.once[node.id])) if node.id in self.once else node
+        return self.visit(copied(self.once[node.id])) if node.id in self.once else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if isinstance(node.value, ast.Attribute) and isinstance(node.value.value, ast.Name):
             found = self.shapes.get(node.value.value.id, [])
             if len(found) == 1 and isinstance(node.slice, ast.Constant):
-                return self.visit(copy.deepcopy(found[0][int(node.slice.value)]))  # type: ignore[arg-type]
+                return self.visit(copied(found[0][int(node.slice.value)]))  # type: ignore[arg-type]
         return node

@@ -12,13 +12,12 @@ no other row of these, and adds to scalars that begin with a constant. Of other 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.program import For, Kind, Program, Statement
-from jitgrad.kernels.words.syntax import expression
+from jitgrad.kernels.words.syntax import copied, expression
 
 __all__ = ["Shares", "shares_of"]
 
@@ -82,7 +81,7 @@ class _Fill(ast.NodeTransformer):
         self.values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self.values[node.id]) if node.id in self.values else node
+        return copied(self.values[node.id]) if node.id in self.values else node
 
 
 def _own_rows(inner: Sequence[Statement], written: set[str], index: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from jitgrad.kernels.adjoint.stencils import Stencil, stencils
 from jitgrad.kernels.adjoint.tidy import indented, tidy
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
 from jitgrad.kernels.codegen.source import ANY_ORDER
+from jitgrad.kernels.words.syntax import copied
 
 if TYPE_CHECKING:
     from jitgrad.kernels.adjoint.sweep import Sweep
@@ -246,6 +246,6 @@ class Split:
                 value = values.by_name.get(node.id)
                 if value is None or value.expression is None or inside not in value.block.ancestors():
                     return node
-                return self.visit(copy.deepcopy(value.expression))
+                return self.visit(copied(value.expression))
 
-        return Inlined().visit(copy.deepcopy(e))
+        return Inlined().visit(copied(e))

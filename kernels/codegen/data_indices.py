@@ -14,10 +14,10 @@ elsewhere have, and for those that stand where they are always evaluated, too.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator, Sequence
 
 from jitgrad.kernels.codegen.loop_faults import root
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["deciding"]
 
@@ -177,7 +177,7 @@ class _Reading:
 
 def _as_read(target: ast.expr) -> ast.expr:
     """The target of an assignment as an expression that reads it."""
-    target = copy.deepcopy(target)
+    target = copied(target)
     target.ctx = ast.Load()  # type: ignore[attr-defined]
     return target
 

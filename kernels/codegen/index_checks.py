@@ -14,8 +14,9 @@ arrays that only an expression with a call names.
 from __future__ import annotations
 
 import ast
-import copy
 from typing import NamedTuple
+
+from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["Place", "checked_tree"]
 
@@ -36,7 +37,7 @@ def checked_tree(tree: ast.FunctionDef, file: str, arrays: list[str], places: li
     arrays: the parameters that can only be arrays or numbers, so that a constant index of them is one of an array. In
     other names it may be one of a tuple, whose type depends on its value.
     """
-    tree = copy.deepcopy(tree)
+    tree = copied(tree)
     check = _Check(file, tree.name, arrays, places)
     tree.body = [check.visit(statement) for statement in tree.body]
     return ast.fix_missing_locations(tree)
@@ -47,7 +48,7 @@ class _Check(ast.NodeTransformer):
         self.file, self.function, self.arrays, self.places = file, function, arrays, places
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        original = copy.deepcopy(node)
+        original = copied(node)
         self.generic_visit(node)
         flat = isinstance(original.value, ast.Attribute) and original.value.attr == "flat"
         base = original.value.value if flat else original.value  # type: ignore[attr-defined]
@@ -78,7 +79,7 @@ class _Check(ast.NodeTransformer):
 
     def _call(self, node: ast.Subscript, array: ast.expr, index: ast.expr, dimension: int) -> ast.Call:
         numbers = [ast.Constant(dimension), self._place(node, array)]
-        return ast.Call(ast.Name("_within", ast.Load()), [copy.deepcopy(array), index, *numbers], [])
+        return ast.Call(ast.Name("_within", ast.Load()), [copied(array), index, *numbers], [])
 
     def _place(self, node: ast.Subscript, array: ast.expr) -> ast.Constant:
         self.places.append(Place(self.file, node.lineno, self.function, ast.unparse(array), ast.unparse(node)))
@@ -93,7 +94,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 def _as_operand(node: ast.expr) -> ast.expr:
     """The expression as one that is read, its value's place in an assignment forgotten."""
-    node = copy.deepcopy(node)
+    node = copied(node)
     node.ctx = ast.Load()  # type: ignore[attr-defined]
     return node
 

@@ -8,11 +8,10 @@ that adds to a variable or to an element that another row adds to as well would 
 from __future__ import annotations
 
 import ast
-import copy
 
 from jitgrad.kernels.codegen.loop_faults import fault, root, stores
 from jitgrad.kernels.codegen.source import LoopSource
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.kernels.words.syntax import copied, parse
 
 __all__ = ["SHARE", "has_rows", "shared_rows"]
 
@@ -32,7 +31,7 @@ def has_rows(source: LoopSource) -> bool:
 
 def shared_rows(source: LoopSource) -> ast.FunctionDef:
     """The loop's tree with the two parameters; SourceError where rows depend on one another."""
-    tree = copy.deepcopy(source.tree)
+    tree = copied(source.tree)
     *before, loop = tree.body
     if not _is_rows(loop):
         first = next(n for n in ast.walk(tree) if _is_rows(n))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
 from collections.abc import Iterable
 
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.kernels.words.syntax import copied, parse
 
 __all__ = [
     "INLINE", "INLINE_REASSOC", "WIDE", "inline", "retype", "retyped", "with_divide", "words_called", "words_text",
@@ -112,7 +111,7 @@ class _Rename(ast.NodeTransformer):
         self.names = names
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return copy.deepcopy(self.names.get(node.id, node))
+        return copied(self.names.get(node.id, node))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Powers: small whole exponents multiply, any other is the word."""
@@ -164,7 +163,7 @@ def inline(rule: Rule, target: str, literals: dict[str, ast.expr], conjugate: bo
     if conjugate:
         names["g"] = ast.Name("g_conj", ast.Load())
     lines = []
-    for statement in copy.deepcopy(rule.statements):
+    for statement in map(copied, rule.statements):
         statement = _Rename(names).visit(statement)
         if isinstance(statement, ast.Return):
             value = ast.unparse(ast.fix_missing_locations(statement))[len("return ") :]

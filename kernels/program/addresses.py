@@ -5,14 +5,18 @@ On a device an array's memory is its Allocation; one that stands for such memory
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.kernels.device_array import Allocation, DeviceArray
+from jitgrad.kernels.pool_code import DATA
 
 __all__ = ["address_of", "extent_of", "extent_of_strides", "is_array", "is_on_device"]
+
+_WORD = ctypes.c_ssize_t.from_address
 
 
 def is_array(value: Any) -> bool:
@@ -27,7 +31,8 @@ def is_on_device(value: Any) -> bool:
 
 def address_of(array: Any) -> int:
     """The address of an array's element number 0, or of the first byte of memory on a device."""
-    return int(array.__array_interface__["data"][0]) if isinstance(array, np.ndarray) else array.address
+    # As the programs read it themselves; NumPy's own attributes make a dict or an object of ctypes first, 3 us.
+    return _WORD(id(array) + DATA).value if isinstance(array, np.ndarray) else array.address
 
 
 def extent_of(array: Any) -> tuple[int, int]:
