@@ -15,7 +15,7 @@ import numpy as np
 
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.products import VECTORS, fill_column, fill_panel
-from jitgrad.kernels.loops.slabs import take_slab
+from jitgrad.kernels.loops.slabs import drop_ends, take_slab
 from jitgrad.kernels.words.vocabulary import T, product_tile, sum_tile
 
 __all__ = ["direct_products", "direct_weight_sums", "split_rows"]
@@ -76,25 +76,6 @@ def direct_products(x, rows, bias, out, geometry, edges, first, last):
         take_slab(x[n], g * channels, channels, geometry[6:9], row, lines, begin, begin + count + reach, slab)
         multiply_slab(rows[0, g], outs, inner, slab, places, sums, step)
         drop_ends(sums, out[n, g], bias, g * outs, height, width, row, lines, begin, count)
-
-
-def drop_ends(sums, out, bias, channel, height, width, row, rows, begin, count):
-    """Write places of a slab, with a bias, where they are places of windows."""
-    for o in range(out.shape[0]):
-        source, target, more = sums[o], out[o], bias[channel + o] if bias.size else T(0)
-        p, w, h, d = begin, begin % row, begin // row % rows, begin // (row * rows)
-        while p < begin + count:
-            inside = min(width - w, begin + count - p)
-            if h < height and inside > 0:
-                line, numbers = target[(d * height + h) * width + w :], source[p - begin : p - begin + inside]
-                for q in range(numbers.size):
-                    line[q] = numbers[q] + more
-            p += row - w
-            w = 0
-            h += 1
-            if h == rows:
-                h = 0
-                d += 1
 
 
 def add_slab_sums(slopes, outs, step, slab, places, inner, count, sums, keep):

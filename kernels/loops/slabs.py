@@ -54,6 +54,25 @@ def take_slab(x, channel, channels, shift, row, rows, begin, end, slab):
                 d += 1
 
 
+def drop_ends(sums, out, bias, channel, height, width, row, rows, begin, count):
+    """Write places of a slab, with a bias, where they are places of windows."""
+    for o in range(out.shape[0]):
+        source, target, more = sums[o], out[o], bias[channel + o] if bias.size else T(0)
+        p, w, h, d = begin, begin % row, begin // row % rows, begin // (row * rows)
+        while p < begin + count:
+            inside = min(width - w, begin + count - p)
+            if h < height and inside > 0:
+                line, numbers = target[(d * height + h) * width + w :], source[p - begin : p - begin + inside]
+                for q in range(numbers.size):
+                    line[q] = numbers[q] + more
+            p += row - w
+            w = 0
+            h += 1
+            if h == rows:
+                h = 0
+                d += 1
+
+
 def _pieces(x, taps, bias, geometry, function, block, out):
     row, rows = (geometry[i] + geometry[i - 3] * (geometry[i - 12] - 1) for i in (14, 13))
     chunks = -(-(((geometry[12] - 1) * rows + geometry[13] - 1) * row + geometry[14]) // block)
@@ -82,22 +101,7 @@ def forward_slabs(x, taps, bias, geometry, function, block, out, first, last):
                     at = (i * dd * rows + j * dh) * row + k * dw
                     multiply(function, taps[t, g], False, slab[:, at : at + count], False, part, t > 0)
                     t += 1
-        # The grid's rows without their ends.
-        for o in range(outs):
-            source, target, more = sums[o], out[n, g, o], bias[g * outs + o] if bias.size else T(0)
-            p, w, h, d = begin, begin % row, begin // row % rows, begin // (row * rows)
-            while p < begin + count:
-                inside = min(width - w, begin + count - p)
-                if h < height and inside > 0:
-                    line, numbers = target[(d * height + h) * width + w :], source[p - begin : p - begin + inside]
-                    for q in range(numbers.size):
-                        line[q] = numbers[q] + more
-                p += row - w
-                w = 0
-                h += 1
-                if h == rows:
-                    h = 0
-                    d += 1
+        drop_ends(sums, out[n, g], bias, g * outs, height, width, row, rows, begin, count)
 
 
 def _weight_pieces(y, x, geometry, function, block, shares, out):
