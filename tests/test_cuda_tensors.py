@@ -426,6 +426,7 @@ def forward_and_backward(function, args, kwargs):
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_an_op_runs_as_on_the_cpu_or_says_that_it_cannot(name):
     for function, args, kwargs in op_samples(name):
+        torch.manual_seed(0)
         try:
             found = forward_and_backward(function, [moved(a) for a in args], {k: moved(v) for k, v in kwargs.items()})
         except NotImplementedError as error:
@@ -434,6 +435,7 @@ def test_an_op_runs_as_on_the_cpu_or_says_that_it_cannot(name):
         for t in tensors_in(list(args)):
             if t.dtype.is_floating_point or t.dtype.is_complex:
                 t.requires_grad_()
+        torch.manual_seed(0)
         expected = forward_and_backward(function, args, kwargs)
         for f, e in zip(found, expected, strict=True):
             assert_close(f.cpu(), e, rtol=1e-5, atol=1e-6)

@@ -32,8 +32,8 @@ from jitgrad.kernels.launch import Kernel, launch, library
 
 __all__ = [
     "SIMULATED", "THREADS", "CudaElementwise", "CudaFused", "CudaLoop", "compile_cuda", "copy_to_device",
-    "copy_to_host", "device_count", "elementwise", "empty", "geometry", "is_available", "pool", "provider",
-    "synchronize", "uploaded", "user_kernel",
+    "copy_to_host", "device_count", "elementwise", "empty", "event", "geometry", "is_available", "memory_info", "pool",
+    "properties", "provider", "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
 
 
@@ -66,6 +66,28 @@ def device_count() -> int:
 def synchronize() -> None:
     """Wait for all launches to end."""
     provider().synchronize()
+
+
+def event(timing: bool) -> Any:
+    """A new event of the provider's."""
+    return provider().event(*() if SIMULATED else (timing,))
+
+
+def properties() -> tuple[str, tuple[int, int], int]:
+    """The GPU's name, its compute capability, and how many multiprocessors it has."""
+    if SIMULATED:
+        return "CUDA simulator", tuple(provider().current_context().compute_capability), 1
+    found = provider().get_current_device()
+    name = found.name.decode() if isinstance(found.name, bytes) else found.name
+    return name, tuple(found.compute_capability), found.MULTIPROCESSOR_COUNT
+
+
+def memory_info() -> tuple[int, int]:
+    """Bytes of the GPU's memory that are free, and all it has."""
+    if SIMULATED:
+        return 1 << 40, 1 << 40
+    found = provider().current_context().get_memory_info()
+    return int(found.free), int(found.total)
 
 
 # -- compiling -------------------------------------------------------------------------------------

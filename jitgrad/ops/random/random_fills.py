@@ -21,6 +21,7 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
+from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
@@ -52,6 +53,12 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     """
     if grad_state.levels:
         check_fill()
+    if type(out._data) is DeviceArray and not inputs:  # numbers are drawn on the CPU, for whatever device
+        layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
+        drawn = wrap(empty_for(layout), layout)
+        fill_by(kernel, drawn, generator, *scalars)
+        copy_into(out._data, out._layout, drawn)
+        return
     if out._layout.contiguous:
         with generator.lock:
             launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
