@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, cache, layout_of
-from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.elementwise import ElementwiseOp, cast_number
+from jitgrad.dispatch.elementwise_inplace import CASTS, PLAIN_NUMBERS, inplace_of
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
@@ -36,9 +33,6 @@ from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 __all__ = ["OPERATIONS"]
 
 OPERATIONS: dict[str, ElementwiseOp] = {}
-# NumPy's kind of the compute dtype -> the Python type that a kernel gets numbers in: one compiled overload each.
-_CASTS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_PLAIN = (bool, int, float)  # the types of numbers that plans of the fast paths are kept for
 
 
 def _publish(op: type[Elementwise]) -> None:
@@ -46,7 +40,7 @@ def _publish(op: type[Elementwise]) -> None:
     operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
     function = _function(operation)
     op.apply = staticmethod(function)
-    operation.inplace = _inplace(operation, f"{op.name}_")
+    operation.inplace = inplace_of(operation, f"{op.name}_")
     register(function, operation, own=True)
     register(operation.inplace, operation, in_place=True, own=True)
     module = _module_of(op)
@@ -83,7 +77,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
     def first(key: Any, operands: tuple[Any, ...]) -> Tensor:
         result = operation(*operands)
-        if op.literals or not all(isinstance(k, Layout) or k in _PLAIN for k in key):
+        if op.literals or not all(isinstance(k, Layout) or k in PLAIN_NUMBERS for k in key):
             return result  # as in ``_binary``
         found = [x if isinstance(x, Layout) else operation._number_key(k, operands[k]) for k, x in enumerate(key)]
         if (plan := operation.plans.get((*found, False))) is not None:
@@ -184,7 +178,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.
-        if not op.literals and (isinstance(y, Tensor) or type(y) in _PLAIN):
+        if not op.literals and (isinstance(y, Tensor) or type(y) in PLAIN_NUMBERS):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
             if (plan := operation.plans.get((x._layout, second, False))) is not None:
                 plans[key] = plan
@@ -195,7 +189,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
         plan = get((x._layout, type(y))) if isinstance(x, Tensor) else None
         if plan is None:
             return first((x._layout, type(y)), x, y) if isinstance(x, Tensor) else operation(x, y)
-        y = _CASTS[plan.dtype.kind](y)
+        y = CASTS[plan.dtype.kind](y)
         result = plan.compute(x, y)
         if x._requires_grad and differentiable and grad_state.enabled:
             backward: BackwardPlan = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
@@ -238,7 +232,7 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
             return result
         planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), False)
         if (plan := operation.plans.get(planned)) is not None:
-            cast = _CASTS[plan.dtype.kind]
+            cast = CASTS[plan.dtype.kind]
             plans[key] = plan, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
         return result
 
@@ -263,82 +257,6 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
         return result
 
     return numbered
-
-
-def _check_operands(name: str, op: type[Elementwise], target: Any, operands: tuple[Any, ...]) -> None:
-    """TypeError, in PyTorch's words, for what an inplace method cannot take.
-
-    Called after the op has failed on it.
-    """
-    if not isinstance(target, Tensor):
-        kind = type(target).__name__
-        raise TypeError(f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' object")
-    most = len(op.inputs) + len(op.scalars) - 1
-    if len(operands) > most:
-        takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
-        found = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
-        raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {found}")
-    for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 2):
-        refused = op.numbers is not None and named in op.inputs and named not in op.numbers
-        if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
-            title = "other" if named == "y" else named
-            raise must_be_tensor(name, title, place, operand)
-
-
-def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
-    """The inplace method. Its fast path is that of unrecorded writes, such as an optimiser's steps."""
-    plans: dict[Any, ForwardPlan] = cache()
-    get = plans.get
-
-    def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
-        try:
-            layout = self._layout
-            result = operation(self, *operands, **named, inplace=True)
-        except (TypeError, AttributeError):
-            _check_operands(name, operation.op, self, operands)
-            raise
-        if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
-            other = operands[0]
-            tensor = isinstance(other, Tensor)
-            second = other._layout if tensor else operation._number_key(1, other)
-            if (plan := operation.plans.get((layout, second, True))) is not None:
-                plans[layout, second if tensor else type(other)] = plan
-        return result
-
-    def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
-        if scopes:
-            check_capture(self, operation.op.name)
-        if named or len(operands) != 1:
-            return general(self, *operands, **named)
-        try:
-            other, base, counter = operands[0], self._base, self._counter
-        except AttributeError:  # no tensor, which the other path says
-            return general(self, *operands)
-        if counter is UNWRITTEN:  # count_write, written out; and now only views of this memory have the same counter
-            counter = self._counter = [0]
-        viewed = base is not None and (self._view_kind or base._requires_grad)
-        if isinstance(other, Tensor):
-            plan = get((self._layout, other._layout))
-            # Left to the slow path: recording, operands that share the target's memory, views with a history.
-            recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
-            if plan is None or recorded or other._counter is counter or viewed:
-                return general(self, other)
-            value = other
-        else:
-            plan = get((self._layout, type(other)))
-            if plan is None or (self._requires_grad and grad_state.enabled) or viewed:
-                return general(self, other)
-            value = _CASTS[plan.dtype.kind](other)
-        try:
-            counter[0] += 1
-        except RuntimeError:  # an inference tensor's, which refuses with the words for saving
-            check_write(self)
-        plan.launch.write(self, value, self._data)
-        return self
-
-    inplace.__name__ = inplace.__qualname__ = name
-    inplace.__doc__ = f"In-place version of ``{operation.op.name}``."
-    return inplace
 
 
 def _module_of(op: type[Elementwise]) -> str:

@@ -57,7 +57,7 @@ def published(name: str, inplace_function: bool = False) -> Callable[[Function],
 
 def apply(op: table.Function, *operands: Any, inplace: bool = False) -> Tensor:
     """Apply one of the table's ops, the result written into the first operand if asked."""
-    return op.operation(*operands, inplace=True) if inplace else op(*operands)
+    return op.operation.inplace(*operands) if inplace else op(*operands)
 
 
 def by_operands(
@@ -93,6 +93,8 @@ def _factor(op: str, alpha: Any, *operands: Any) -> Any:
     A bool is only for results that are bools.
     """
     alpha = number_argument(op, "alpha", None, alpha)
+    if alpha.__class__ is float and operands[0].__class__ is Tensor and operands[0]._layout.dtype.category >= 2:
+        return alpha
     result = _category(operands)
     if isinstance(alpha, bool) and result:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -121,23 +123,23 @@ def older_order(name: str, number: str, tensors: tuple[str, ...], *given: Any) -
 
 def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function:
     """Publish a sum or difference that is ``fast`` unless ``alpha`` is given, and its in-place method; return that."""
-    fast_in_place, general = fast.operation.inplace, scaled.operation
+    fast_in_place = fast.operation.inplace
 
     def function(input: Any, other: Any, *older: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         if older:
             alpha, other = older_order(name, "alpha", ("other",), other, *older)
         if alpha.__class__ is int and alpha == 1:  # nearly always; the op without alpha has the shorter path
             return fast(input, other) if out is None else fast(input, other, out=out)
-        return general.general(input, other, _factor(name, alpha, input, other), out=out)
+        return scaled(input, other, _factor(name, alpha, input, other), out=out)
 
     def in_place(self: Tensor, other: Any, *older: Any, alpha: Any = 1) -> Tensor:
         if older:
             alpha, other = older_order(f"{name}_", "alpha", ("other",), other, *older)
         if alpha.__class__ is int and alpha == 1:
             return fast_in_place(self, other)
-        return general(self, other, _factor(f"{name}_", alpha, self, other), inplace=True)
+        return scaled.operation.inplace(self, other, _factor(f"{name}_", alpha, self, other))
 
-    _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
+    _name(function, name, f"{scaled.operation.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     mark_explaining(function)  # the table's ops do
     public(function)

@@ -1,0 +1,139 @@
+"""The second call with the same layouts takes a shorter way than the first: it is as right, and as strict."""
+
+import pytest
+
+import jitgrad as torch
+
+F = torch.nn.functional
+HALVES = (torch.float16, torch.bfloat16)
+
+
+# -- in-place methods of several operands -----------------------------------------------------------------
+
+WRITES = {
+    "add_": lambda x, y: x.add_(y, alpha=0.5),
+    "sub_": lambda x, y: x.sub_(y, alpha=2),
+    "addcmul_": lambda x, y: x.addcmul_(y, y, value=0.5),
+    "addcdiv_": lambda x, y: x.addcdiv_(y, y),
+    "lerp_": lambda x, y: x.lerp_(y, 0.25),
+    "clamp_": lambda x, y: x.clamp_(-0.5, 1),
+    "relu_": lambda x, y: x.relu_(),
+    "pow_": lambda x, y: x.pow_(2),
+    "pow_ 3": lambda x, y: x.pow_(3),
+    "pow_ 1.5": lambda x, y: x.abs_().pow_(1.5),
+    "leaky_relu_": lambda x, y: F.leaky_relu_(x, 0.1),
+    "leaky_relu_ by default": lambda x, y: F.leaky_relu_(x),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_values_of_writes(name):
+    write, start = WRITES[name], torch.tensor([-2.0, -0.25, 0.75, 3.0])
+    found = []
+    for factor in (1, 1, 1.5):
+        x, y = start * factor, torch.tensor([1.0, 2.0, 3.0, 4.0])
+        before = x._version
+        assert write(x, y) is x and x._version > before
+        found.append((factor, x))
+        history = (start * factor).requires_grad_() * 1  # recorded, so on the long way
+        assert write(history, y).detach().equal(x) and history.grad_fn is not None
+    assert found[0][1].equal(found[1][1])
+
+
+def test_numbers_of_other_types_and_values():
+    x = torch.ones(3, dtype=torch.int64)
+    y = torch.full((3,), 4)
+    for alpha, total in ((2, 9), (3, 13), (True, None)):
+        if total is None:
+            with pytest.raises(RuntimeError, match="Boolean alpha only supported"):
+                x.clone().add_(y, alpha=alpha)
+        else:
+            assert x.clone().add_(y, alpha=alpha).tolist() == [total] * 3
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+        x.add_(y, alpha=2.5)
+    z = torch.ones(3)
+    for low, high in ((0, 0.5), (0, 2), (2.0, 3.0)):
+        assert z.clone().clamp_(low, high).tolist() == [min(max(1.0, low), high)] * 3
+
+
+def test_writes_that_must_be_refused_still_are():
+    y = torch.ones(3)
+    x = torch.zeros(3)
+    for _ in range(2):
+        x.addcmul_(y, y)
+    leaf = torch.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.addcmul_(y, y)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+        leaf[:].addcmul_(y, y)
+    with torch.no_grad():
+        assert leaf.addcmul_(y, y).tolist() == [1, 1, 1]
+    with torch.inference_mode():
+        inside = torch.zeros(3)
+        assert inside.addcmul_(y, y).tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        inside.addcmul_(y, y)
+    assert inside.tolist() == [1, 1, 1]
+    memory = torch.arange(4.0)
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        memory[1:].addcmul_(memory[:-1], y)
+    assert memory[1:].addcmul_(memory[1:], y).tolist() == [2, 4, 6]
+
+
+def test_a_recorded_write_after_one_that_was_not():
+    y = torch.tensor([2.0], requires_grad=True)
+    x = torch.ones(1)
+    x.addcmul_(torch.ones(1), torch.ones(1))
+    x.addcmul_(y, y)
+    x.backward()
+    assert y.grad.item() == 4
+
+
+# -- 16-bit floats ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_values_and_gradients_of_halves(dtype):
+    weight = torch.tensor([1.0, 2.0, 0.5, -1.0], dtype=dtype)
+    calls = {
+        "layer_norm": lambda x: F.layer_norm(x, (4,), weight, weight),
+        "var": lambda x: x.var(1),
+        "prod": lambda x: x.prod(1),
+        "masked_fill": lambda x: x.masked_fill(x > 1, 0.5),
+        "linear": lambda x: F.linear(x, x.detach(), weight[:3]),
+        "index_add": lambda x: x.index_add(0, torch.tensor([1]), weight[None]),
+    }
+    for name, call in calls.items():
+        results = []
+        for scale in (1, 1, 2):
+            x = (torch.arange(12.0).reshape(3, 4).sin() * scale).to(dtype)
+            plain = call(x)
+            recorded = call(leaf := x.clone().requires_grad_())
+            assert recorded.equal(plain) and recorded.dtype is dtype and recorded.requires_grad, name
+            recorded.sum().backward()
+            assert leaf.grad.dtype is dtype and not plain.requires_grad, name
+            results.append((plain, leaf.grad))
+        assert all(map(torch.equal, *results[:2])), name
+        assert not results[0][0].equal(results[2][0]) or name == "layer_norm", name
+
+
+def test_what_halves_refuse_is_refused_again():
+    x, y = torch.ones(2, 2, dtype=torch.float16), torch.ones(2, 2)
+    for _ in range(3):
+        assert x.masked_fill(x > 0, 2.0).sum() == 8
+        with pytest.raises(RuntimeError, match="cannot be converted to type c10::Half without overflow"):
+            x.masked_fill(x > 0, 1e6)
+        assert torch.addmm(x, x, x).dtype is torch.float16
+        with pytest.raises(RuntimeError):
+            torch.addmm(x, x, y)
+
+
+def test_parameters_of_halves():
+    layer = torch.nn.Linear(4, 2).bfloat16()
+    x = torch.ones(3, 4, dtype=torch.bfloat16)
+    first, second = layer(x), layer(x)
+    assert first.equal(second) and first.requires_grad
+    with torch.no_grad():
+        assert layer(x).equal(first) and not layer(x).requires_grad
+    second.sum().backward()
+    assert layer.bias.grad.tolist() == [3, 3] and layer.weight.grad.dtype is torch.bfloat16
