@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,7 @@ class dtype:
     @property
     def limits(self) -> Any:
         """NumPy's ``finfo`` of a floating dtype, that of the real part of a complex one."""
-        if self.name == "bfloat16":
-            from ml_dtypes import finfo
-
-            return finfo(self.numpy)
-        return np.finfo(self.to_real().numpy)
+        return _limits(self)
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -77,6 +74,15 @@ class dtype:
     def to_complex(self) -> dtype:
         """The complex dtype of the same precision."""
         return _COMPLEX.get(self.name, self)
+
+
+@functools.cache
+def _limits(of: dtype) -> Any:
+    if of.name == "bfloat16":
+        from ml_dtypes import finfo
+
+        return finfo(of.numpy)
+    return np.finfo(of.to_real().numpy)
 
 
 _TITLES = {

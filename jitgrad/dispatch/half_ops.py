@@ -27,8 +27,8 @@ from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.launch import unchecked
 
 __all__ = [
-    "MOVING_BACK", "among", "computed_widely", "mixed", "narrowed", "narrowed_now", "planned_widely", "widened",
-    "widened_now", "widening",
+    "MOVING_BACK", "among", "computed_widely", "mixed", "narrowed", "narrowed_now", "planned_widely", "shown",
+    "widened", "widened_now", "widening",
 ]  # fmt: skip
 
 
@@ -138,40 +138,47 @@ def narrowed_now(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]
                   for g, d in zip(grads, wanted, strict=True)])  # fmt: skip
 
 
-def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
-
+def widening(op: Any, call: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
+    """``call``, the computation of an op, for arguments of which as much is ``shown`` as of these."""
     takes_value = "value" in op.parameters
+    args = _with_value(op, args)
+    convert = [*map(_widens, args)]
+    dtype, meta = result_dtype(args), _meta_device(args)
+    finish = None if dtype is None or not dtype.is_half else _narrower(dtype)
 
     def compute(*given: Any) -> Any:
-        args = _with_value(op, given) if takes_value else given
-        key = tuple(map(_shown, args))
-        dtype, meta, convert = _ways.get(key) or _way(key, args)
-        out = call(*[a if c is None else c(a) for a, c in zip(args, convert, strict=True)])
-        out = out if dtype is None or not dtype.is_half else _narrower(dtype)(out)
+        if takes_value:
+            given = (*_with_value(op, given),)
+        out = call(*[a if c is None else c(a) for a, c in zip(given, convert, strict=True)])
+        out = out if finish is None else finish(out)
         return out if meta is None else _without_values(out, meta)
 
     return compute
 
 
+def shown(args: Iterable[Any]) -> tuple[Any, ...]:
+    """What decides how arguments are converted, a key of plans where it has neither ``list`` nor ``tuple``.
+
+    Of a tensor that is its layout, beside its class if that is a subclass; of tensors in lists nothing is shown.
+    """
+    return tuple([
+        a._layout if a.__class__ is Tensor else a.__class__ if a.__class__ in _PLAIN else _shown(a) for a in args
+    ])  # fmt: skip
+
+
+_PLAIN = frozenset([int, float, bool, str, type(None)])
+
+
 def _shown(value: Any) -> Any:
-    """What decides how an argument is converted: of a tensor its layout, beside its class if that is a subclass."""
     kind = value.__class__
     if issubclass(kind, Tensor):
-        return value._layout if kind is Tensor else (kind, value._layout)
-    return value if kind is dtypes.dtype or (kind is tuple and all(type(v) is int for v in value)) else kind
+        return kind, value._layout
+    return value if kind is dtypes.dtype or (kind is tuple and _is_sizes(value)) else kind
 
 
-# {what is shown of arguments: (dtype of floating results, device without values, what makes float32 of each)}
-_ways: dict[tuple[Any, ...], tuple[dtypes.dtype | None, Any, list[Any]]] = cache()
-
-
-def _way(key: tuple[Any, ...], args: Sequence[Any]) -> tuple[dtypes.dtype | None, Any, list[Any]]:
-    """How arguments are converted, see `_ways`. Kept unless there are lists, whose tensors the key doesn't show."""
-    made = result_dtype(args), _meta_device(args), [*map(_widens, args)]
-    if list not in key and tuple not in key:
-        _ways[key] = made
-    return made
+def _is_sizes(value: Any) -> bool:
+    """Whether a list or tuple is of ints, of which the first stands for all."""
+    return bool(value) and type(value[0]) is int
 
 
 _WIDENED = Tensor, dtypes.dtype, Layout, list, tuple
@@ -179,9 +186,11 @@ _WIDENED = Tensor, dtypes.dtype, Layout, list, tuple
 
 def _widens(value: Any) -> Callable[[Any], Any] | None:
     """What makes float32 of an argument; None where it is left alone."""
-    if type(value) is Tensor:
+    if isinstance(value, Tensor) and type(value._layout) is Layout and value._level is None:
         return _widener(value._layout)
-    return partial(widened, recorded=False) if isinstance(value, _WIDENED) else None
+    if not isinstance(value, _WIDENED) or (isinstance(value, (list, tuple)) and _is_sizes(value)):
+        return None
+    return partial(widened, recorded=False)
 
 
 def _with_value(op: Any, args: Sequence[Any]) -> Sequence[Any]:

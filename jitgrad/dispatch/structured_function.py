@@ -16,6 +16,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import halves
+from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch import half_ops, sparse_calls
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
@@ -283,6 +284,8 @@ def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], w
 def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], more: tuple[Any, ...],
              named: dict[str, Any]) -> Any:  # fmt: skip
     """Apply an op to arguments of any form. values: one for each parameter, its default where none was given."""
+    if not (more or named or op.roles or grad_state.levels) and (known := op.plans.get(half_ops.shown(values))):
+        return _widely(op, explained, known, values)
     if more or named or any(v is _ABSENT for v in values):
         args, keywords = _as_given(op, values, more)
         keywords |= named
@@ -302,17 +305,33 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
     if half and not op.sparse and sparse_calls.among(values):
         return sparse_calls.apply_form(op.name, values, op.public)
     widely = half and not op.roles and half_ops.computed_widely(op)  # a planned op widens by its plans
-    if widely:
-        forward = half_ops.widening(op, forward)
     try:
+        if widely:
+            forward = half_ops.widening(op, forward, values)
         if widely and op.check_mixed and half_ops.mixed([getattr(v, "_layout", None) for v in values]):
             op.check_mixed(*values)
         out = forward(*values)
     except Exception as error:
         explained(error, values)
         raise
+    if widely and list not in (key := half_ops.shown(values)) and tuple not in key:
+        inputs = [k for k in map(op.parameters.index, op.grads) if isinstance(values[k], Tensor)]
+        op.plans[key] = forward, {}, inputs
     if op.grads and grad_state.enabled:
         recorder_of(op, tuple(map(argument_kind, values)), half)(out, *values)
+    return out
+
+
+def _widely(op: Any, explained: Any, known: Any, values: tuple[Any, ...]) -> Any:
+    """Apply an op that is not planned to arguments, some of 16 bits, as ``_general`` has met and kept them before."""
+    compute, records, inputs = known
+    try:
+        out = compute(*values)
+    except Exception as error:
+        explained(error, values)
+        raise
+    if grad_state.enabled and True in (wants := tuple([values[k]._requires_grad for k in inputs])):
+        (records.get(wants) or _planned_recorder(op, values, records, wants))(out, *values)
     return out
 
 

@@ -10,13 +10,15 @@ from jitgrad.ops.shape.copy import cast
 
 __all__ = ["in_float32", "mixes"]
 
+_FLOAT32 = {float32}
+
 
 def mixes(x: Tensor, *parameters: Tensor | None) -> bool:
     """Whether ``x`` is of 16 bits and there are parameters, all float32."""
-    if x._layout.dtype.itemsize != 2 or not x._layout.dtype.is_floating_point:
+    if not x._layout.dtype.is_half:
         return False
-    given = [p._layout.dtype for p in parameters if p is not None]
-    return bool(given) and all(dtype is float32 for dtype in given)
+    given = {p._layout.dtype for p in parameters if p is not None}
+    return given == _FLOAT32
 
 
 def in_float32(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
