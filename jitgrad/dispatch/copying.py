@@ -16,7 +16,7 @@ from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.dispatch.strides import copied_strides, empty_with_strides, extent, restrided
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
-from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers, prepared
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import fill as kernels
 
@@ -43,11 +43,12 @@ _SAME, _NONZERO = Rule("copy", _same), Rule("copy", _nonzero)
 
 def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     """Launch the copy of ``source``, cast and broadcast, into ``target``, an array of ``layout``."""
-    # A complex number becomes an integer or real one by its real part.
-    if source._layout.dtype.is_complex and layout.dtype.category in (1, 2):
-        real = source._data.real
-        source = wrap(real, layout_of(real, source._layout.device))
-    plan = _plans.get((source._layout, layout)) or _plan(source._layout, layout)
+    plan = _plans.get((source._layout, layout))
+    if plan is None:
+        if source._layout.dtype.is_complex and layout.dtype.category in (1, 2):
+            real = source._data.real  # by which a complex number becomes an integer or real one
+            return copy_into(target, layout, wrap(real, layout_of(real, source._layout.device)))
+        plan = _plan(source._layout, layout)
     plan.write(source, target)
 
 
@@ -119,7 +120,35 @@ def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
 
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:
-    """Launch the fill of an array of any layout with a Python number of its dtype's category."""
+    """Launch the fill of an array of any layout with a Python number that its dtype holds."""
+    (_fillers.get(layout) or _plan_filler(layout))(array, value)
+
+
+_fillers: dict[Layout, Callable[[Any, Any], None]] = cache()
+
+
+def _plan_filler(layout: Layout) -> Callable[[Any, Any], None]:
+    """The function of an array of ``layout`` and a number that ``fill_array`` calls."""
+    number = _TYPES[layout.numpy_dtype.kind]  # one Python type for each dtype: one overload
+
+    def fill_any(array: Any, value: Any) -> None:
+        _fill_any(array, layout, number(value))
+
+    fill = fill_any
+    if layout.contiguous and layout.device == "cpu" and not layout.dtype.is_half:
+        run = prepared(kernels.fill, layout.numpy_dtype, (layout.numel,), None)
+
+        def fill(array: Any, value: Any) -> None:
+            if type(array) is np.ndarray:
+                run(array.ravel(), number(value))
+            else:
+                fill_any(array, value)
+
+    _fillers[layout] = fill
+    return fill
+
+
+def _fill_any(array: Any, layout: Layout, value: Any) -> None:
     if layout.dtype.is_half and layout.device == "cpu":
         array, value = array.view(np.uint16), _bits(layout.numpy_dtype, value)
     if layout.contiguous:
@@ -153,30 +182,22 @@ def _bits(dtype: np.dtype[Any], value: Any) -> int:
 
 def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
     """The function of a number that makes tensors of ``layout``."""
-    shape, dtype, flat = layout.shape, layout.numpy_dtype, layout.ndim == 1
-    number = _TYPES[dtype.kind]  # one Python type for each dtype: one overload
-    filled_as = np.dtype("uint16") if layout.dtype.is_half else dtype
+    shape, dtype = layout.shape, layout.numpy_dtype
+    run = _fillers.get(layout) or _plan_filler(layout)
 
     def fill_any(value: Any) -> Tensor:
         data = empty_for(layout)
-        fill_array(data, layout, number(value))
+        run(data, value)
         return wrap(data, layout)
 
     fill = fill_any
     if layout.plain and layout.numel < SPLIT_SIZE:
-        call = kernels.fill.variant(filled_as)
 
         def fill(value: Any) -> Tensor:
             if value.__class__ is int and not value and not observers:  # a float may be -0.0
                 return wrap(np.zeros(shape, dtype), layout)
             data = np.empty(shape, dtype)
-            array = data if flat else data.reshape(-1)
-            if filled_as is not dtype:
-                fill_array(data, layout, value)
-            elif observers:
-                launch(kernels.fill, array, number(value))
-            else:
-                call(array, number(value))
+            run(data, value)
             return wrap(data, layout)
 
     _fills[layout] = fill

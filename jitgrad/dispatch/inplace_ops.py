@@ -27,7 +27,7 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.operand_checks import check_inplace_target, has_internal_overlap, overlaps
+from jitgrad.dispatch.operand_checks import check_history, check_memory, has_internal_overlap, overlaps
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sparse_calls import among, apply_form
 from jitgrad.dispatch.strides import restrided
@@ -118,9 +118,12 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
         if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
             for a in others:
                 recorded = recorded or a._requires_grad
-        check_inplace_target(x, recorded, op.allows_internal_overlap)
+        check_history(x, recorded)
+        if not (x._layout.contiguous or op.allows_internal_overlap):
+            check_memory(x._layout)
+        counter = x._counter
         for a in others:  # the target is one of them
-            shared = shared or (a is not x and overlaps(x, a))
+            shared = shared or (a._counter is counter and a is not x and overlaps(x, a))
         if shared:  # an operand in the target's memory is read from a copy
             op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:

@@ -137,3 +137,51 @@ def test_parameters_of_halves():
         assert layer(x).equal(first) and not layer(x).requires_grad
     second.sum().backward()
     assert layer.bias.grad.tolist() == [3, 3] and layer.weight.grad.dtype is torch.bfloat16
+
+
+# -- fills, copies and assignments ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool, torch.complex64, *HALVES])
+def test_fills_of_every_layout(dtype):
+    for make in (lambda: torch.ones(3, 4), lambda: torch.ones(4, 3).t(), lambda: torch.ones(6, 8)[::2, ::2],
+                 lambda: torch.ones(()), lambda: torch.ones(0, 3), lambda: torch.ones(1, 4)[:, None]):  # fmt: skip
+        for value in (0, 1, True, 0.5):
+            x = make().to(dtype)
+            assert x.fill_(value).equal(torch.full(x.shape, torch.tensor(value).to(dtype).item(), dtype=dtype))
+            assert not x.zero_().any() and x._version == 2
+
+
+def test_a_fill_of_a_lazily_conjugated_tensor():
+    x = torch.ones(3, dtype=torch.complex64)
+    for value in (1 + 2j, 3 - 1j):
+        x.conj().fill_(value)
+        assert x.tolist() == [value.conjugate()] * 3
+
+
+def test_assignments_at_one_index():
+    x, row = torch.zeros(3, 2), torch.tensor([1.0, 2.0])
+    for k in (0, -1):
+        x[k] = row
+        x[1] = k
+    assert x.tolist() == [[1, 2], [-1, -1], [1, 2]]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        x[3] = row
+    with pytest.raises(IndexError, match="slice\\(\\) cannot be applied|invalid index|too many indices|0-dim"):
+        torch.ones(())[0] = 1
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.zeros(1).expand(2, 3)[0] = 1.0
+    x[0], x[1] = x[1], x[0]
+    assert x.tolist() == [[-1, -1], [-1, -1], [1, 2]]
+    x[1:][0] = x[2]
+    assert x[1].tolist() == [1, 2]
+    history = torch.zeros(2, 2, requires_grad=True) * 1
+    history[0] = row.requires_grad_()
+    assert type(history.grad_fn).__name__ == "CopySlices"
+    part = torch.view_as_real(z := torch.zeros(2, dtype=torch.complex64))
+    part.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert z.tolist() == [1 + 2j, 3 + 4j]
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        torch.zeros(2).copy_(z)
+    for _ in range(2):
+        assert torch.zeros(2, dtype=torch.bool).copy_(z).all()

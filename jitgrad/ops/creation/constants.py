@@ -72,6 +72,8 @@ def fits(value: Any, dtype: dtypes.dtype) -> bool:
 
 def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
     """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
+    if value.__class__ is float and dtype.category == 2 and -65504 <= value <= 65504:  # every dtype of floats holds it
+        return value
     if isinstance(value, (np.generic, Tensor)):
         value = value.item()
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:

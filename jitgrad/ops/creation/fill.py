@@ -56,9 +56,12 @@ class CopyFrom(Overwriting):
             raise RuntimeError(
                 f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-        if not _is_itself(source, x):
+        # Views of one memory share its version counter, so two counters are two memories: asking for addresses takes 2 us.
+        if source._counter is x._counter and _is_itself(source, x):
+            return
+        if not x._layout.contiguous:
             check_memory(x._layout)
-            copy_into(x._data, x._layout, source)
+        copy_into(x._data, x._layout, source)
 
     def grad_source(g, source_layout):
         return cast_gradient(summed_to(g, source_layout.shape), source_layout.dtype)
@@ -68,7 +71,6 @@ def _is_itself(source: Tensor, x: Tensor) -> bool:
     """Whether two tensors are the same elements in the same places."""
     if source is x:
         return True
-    # Views of one memory share its version counter, so two counters are two memories: asking for addresses takes 2 us.
     shared = source._layout is x._layout and source._counter is counter_of(x)
     return shared and address(source) == address(x)
 
@@ -86,7 +88,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if not isinstance(src, (bool, int, float, complex)):
             raise must_be_tensor("copy_", "other", 2, src)
         src = tensor(src)
-    warn_of_lost_imaginary(src._layout.dtype, self._layout.dtype)
+    if src._layout.dtype.is_complex:
+        warn_of_lost_imaginary(src._layout.dtype, self._layout.dtype)
     return CopyFrom.inplace(self, src)
 
 
@@ -102,7 +105,7 @@ class Zero(Overwriting, public="method"):
     samples = cases(lambda: (draw(2, 3),))
 
     def write(x):
-        fill_array(x._data, x._layout, x._layout.numpy_dtype.type(0).item())
+        fill_array(x._data, x._layout, 0)
 
 
 class Fill(Overwriting):
@@ -114,7 +117,7 @@ class Fill(Overwriting):
     samples = cases(lambda: (draw(2, 3), 1.5))
 
     def write(x, value):
-        fill_array(x._data, x._layout, convert_number(value, x.dtype))
+        fill_array(x._data, x._layout, convert_number(value, x._layout.dtype))
 
 
 def _fill_batched(call: BatchedCall) -> Any:

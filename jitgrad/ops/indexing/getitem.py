@@ -136,10 +136,14 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
     recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
-    result = None if recorded or grad_state.levels else _basic_view(self, key)
-    if result is not None:
-        _assign(result, value)
-        return
+    if not (recorded or grad_state.levels):
+        try:
+            result = _select(self, 0, key) if key.__class__ is int else _basic_view(self, key)
+        except IndexError:
+            result = None  # the general path raises PyTorch's error for this key
+        if result is not None:
+            _assign(result, value)
+            return
     if type(key) is Tensor and isinstance(value, (bool, int, float)) and not (recorded or grad_state.levels):
         if _masks_all(self, key):
             self.masked_fill_(key, value)
@@ -194,13 +198,14 @@ def _type_name(value: Any) -> str:
 def _assign(target: Tensor, value: Any) -> None:
     """target[...] = value, ``target`` being a view; leading dims of size 1 that it lacks are dropped from ``value``."""
     if not isinstance(value, Tensor) or (not value._layout.ndim and target._layout.ndim):
-        check_memory(target._layout)
+        if not target._layout.contiguous:
+            check_memory(target._layout)
         wide = target._layout.dtype.is_half and not isinstance(value, Tensor)
         fill_(target, _number_like(value, target) if wide else value)
         return
     shape = value._layout.shape
-    extra = max(len(shape) - len(target._layout.shape), 0)
     if shape != target._layout.shape:
+        extra = max(len(shape) - len(target._layout.shape), 0)
         lead = min(_leading_ones(shape), extra)
         value = value.reshape(shape[lead:]) if lead else value
         value = value if value._layout.shape == target._layout.shape else value.expand(target._layout.shape)
