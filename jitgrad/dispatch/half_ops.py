@@ -217,8 +217,8 @@ def _held(dtype: dtypes.dtype, value: Any) -> Any:
 def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Callable[..., Any]) -> Callable[..., Any]:
     """The function that computes a planned op for arguments as these, of which it gets those at ``places``.
 
-    plan: makes the function for arguments of 32 bits, or for bits as integers. All that depends on layouts is worked
-    out once.
+    plan: makes the function for arguments of 32 bits, or for bits as integers; told a dtype of 16 bits, the one that
+    moves the bits of such arguments itself, or None. All that depends on layouts is worked out once.
     """
     args = _with_value(op, args)
     found = result_dtype(args)
@@ -227,7 +227,10 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
     # Integers beside them are to be converted, not moved.
     moves = half is not None and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
-    inner = plan(op, [_stand_in(a, moves) for a in args])
+    stand_ins = [_stand_in(a, moves) for a in args]
+    if moves and "value" not in op.values and (moved := plan(op, stand_ins, half)) is not None:
+        return moved
+    inner = plan(op, stand_ins)
     convert = [_converter(args[k], moves) for k in places]
     if "value" in op.values and half is not None:  # another one in each call
         convert[places.index(op.parameters.index("value"))] = partial(_held, half)
@@ -343,8 +346,8 @@ def _from_bits(dtype: Any) -> Callable[[Any], Any]:
 _INT16 = np.dtype("int16")
 # Ops of one result that only move elements: they move the bits, as integers.
 _MOVES = (
-    "cat diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
-    "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu"
+    "diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
+    "repeat_dims roll_dims rot90 select_scatter slice_scatter strided_copy take tril triu"
 )
 _MOVING = frozenset(_MOVES.split())
 # Those whose gradients are moves, too: nothing is added up in them.

@@ -28,6 +28,8 @@ _CATEGORY_NAMES = ("bool", "int", "float", "complex")  # by category, as declara
 
 def check_devices(op: str, layouts: Sequence[Layout]) -> None:
     """RuntimeError unless tensors are on one device; those without dimensions may be on the CPU beside another."""
+    if len({x.device for x in layouts}) < 2:
+        return
     devices = list(dict.fromkeys(str(x.device) for x in layouts))
     if len(devices) > 1:
         devices = list(dict.fromkeys(str(x.device) for x in layouts if x.ndim or x.device != "cpu"))

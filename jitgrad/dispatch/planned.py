@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Layout, array_shape, cache, intern
 from jitgrad.core.storage import allocator
 from jitgrad.core.tensor import Tensor, wrap
@@ -34,7 +35,7 @@ from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
-__all__ = ["Launches", "Number", "Read", "Written", "compiled", "constant", "planned", "row_major"]
+__all__ = ["Launches", "Number", "Read", "Written", "compiled", "constant", "planned", "reads_arrays", "row_major"]
 
 View = tuple[int, ...] | str | Callable[[Tensor], Any] | None
 
@@ -179,10 +180,11 @@ _WRAP = """\
         if tensor_observers: announce_tensor(out{k})"""
 
 
-def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
+def compiled(made: Launches, arguments: dict[str, Any], half: dtype | None = None) -> Callable[..., Any]:
     """The function that carries out a plan, of all arguments of the planned function.
 
-    Results of a plan that names no device are where the arguments are.
+    Results of a plan that names no device are where the arguments are. half: the dtype, of 16 bits, of tensors whose
+    bits the plan moves as int16.
     """
     constants: list[Any] = []
     inputs = [x for a in arguments.values() for x in (a if isinstance(a, list) else (a,)) if isinstance(x, Layout)]
@@ -191,7 +193,8 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
         made = made._replace(layouts=[_on(device, x) for x in made.layouts])
     pattern, calls, ends, direct = [], [], [], []
     for kernel, *given in made.launches:
-        pattern.append(tuple([_expression(a, arguments, made.layouts, constants) for a in given]))
+        texts = [_expression(a, arguments, made.layouts, constants, half is not None) for a in given]
+        pattern.append(tuple(texts))
         call, last = _call(kernel, given, arguments, made.layouts)
         direct.append(_given(given) if _is_short(kernel, call, given, arguments, made.layouts) else ())
         calls.append(DirectCalls(call, [k for k, _ in direct[-1]]) if direct[-1] else call)
@@ -200,6 +203,8 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     used = len(constants)
     plain = tuple([x.plain for x in made.layouts])
     for x, row_major in zip(made.layouts, plain, strict=True):
+        if half is not None and x.numpy_dtype == _BITS:
+            x = intern(half.numpy, x.shape, x.strides, x.device)
         constants += [x, x.shape, x.numpy_dtype] if row_major else [x, allocator(x)]
     maker = _maker(
         tuple(arguments), tuple(pattern), tuple(ends), tuple(direct), used, plain, made.returned, made.results is None
@@ -208,11 +213,21 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     return maker(constants, kernels, calls, made.results)
 
 
+def reads_arrays(made: Launches) -> bool:
+    """Whether a plan's kernels read the arrays of tensors, and nothing that is made of them at each call."""
+    return not any(isinstance(a, Read) and callable(a.view) for _, *given in made.launches for a in given)
+
+
 def _on(device: Any, layout: Layout) -> Layout:
     return layout if layout.device != "cpu" else intern(layout.numpy_dtype, layout.shape, layout.strides, device)
 
 
-def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout], constants: list[Any]) -> str:
+_BITS = np.dtype(np.int16)
+
+
+def _expression(
+    argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout], constants: list[Any], as_bits: bool
+) -> str:  # fmt: skip
     """The text of one of a kernel's arguments; what it needs is added to ``constants``."""
     if isinstance(argument, Number):
         return argument.name
@@ -224,6 +239,8 @@ def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layo
         constants.append(argument)
         return f"c{len(constants) - 1}"
     view = argument.view
+    if as_bits and layout.numpy_dtype == _BITS:
+        array = f"{array}.view(bits)"
     if view is None or view == layout.shape:
         return array
     if view == "T":
@@ -335,7 +352,7 @@ def _maker(
     scope: dict[str, Any] = {
         "launch": launch, "observers": observers, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
         "Unresolved": Unresolved, "NoValues": NoValues, "all_resolved": _all_resolved, "refuse": refuse,
-        "tensor_observers": tensor_observers, "announce_tensor": announce_tensor, "__name__": __name__,
+        "tensor_observers": tensor_observers, "announce_tensor": announce_tensor, "__name__": __name__, "bits": _BITS,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]

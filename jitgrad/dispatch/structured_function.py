@@ -24,7 +24,7 @@ from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import explain
-from jitgrad.dispatch.planned import Launches, compiled, constant
+from jitgrad.dispatch.planned import Launches, compiled, constant, reads_arrays
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
 from jitgrad.kernels.device_array import name_op
 
@@ -251,8 +251,11 @@ def _key(roles: str, args: Sequence[Any], typed: bool) -> Iterator[Any]:
         yield from [type(arg) for arg, role in zip(args, roles, strict=True) if role == ARGUMENT]
 
 
-def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
-    """The function that computes the op for such arguments."""
+def _plan(op: Any, args: Sequence[Any], half: Any = None) -> Any:
+    """The function that computes the op for such arguments.
+
+    half: the dtype of tensors for whose bits ``args`` stand; then there may be no such function, which is None.
+    """
     given = {}
     for name, arg, role in zip(op.parameters, args, op.roles, strict=True):
         if role == LIST_INPUT:
@@ -267,8 +270,9 @@ def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
         return half_ops.planned_widely(op, args, places, _plan)
     made = op.plan(*planned)
     if isinstance(made, Launches):
-        made = compiled(made, {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT})
-    return made
+        tensors = {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT}
+        return compiled(made, tensors, half) if half is None or reads_arrays(made) else None
+    return made if half is None else None
 
 
 def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], wants: Any) -> Callable[..., Any]:

@@ -185,3 +185,54 @@ def test_assignments_at_one_index():
         torch.zeros(2).copy_(z)
     for _ in range(2):
         assert torch.zeros(2, dtype=torch.bool).copy_(z).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_ops_that_move_elements_move_their_bits(dtype):
+    # Some NaNs and the signs of zeros would not survive a conversion; some calls on, kernels are called directly.
+    x = torch.tensor([[float("nan"), -0.0, 1.5], [float("inf"), 0.0, -2.0]], dtype=dtype)
+    x.view(torch.int16)[0, 0] |= 5
+    moves = {
+        "flip": lambda t: t.flip(0, 1),
+        "flip of a transposed": lambda t: t.t().flip(0),
+        "roll": lambda t: t.roll(1, 1),
+        "roll of all": lambda t: t.roll(2),
+        "tril": lambda t: t.tril(),
+        "cat": lambda t: torch.cat([t, t[:1], t], 0),
+        "stack": lambda t: torch.stack([t.t(), t.t()], 1),
+        "diag_embed": torch.diag_embed,
+        "rot90": lambda t: t.rot90(),
+        "gather": lambda t: t.gather(1, torch.tensor([[2, 0], [1, 1]])),
+    }
+    for name, move in moves.items():
+        for _ in range(25):
+            found = move(x)
+            assert found.dtype is dtype and found.view(torch.int16).equal(move(x.view(torch.int16))), name
+        leaf = torch.ones(2, 3, dtype=dtype, requires_grad=True)
+        move(leaf).sum().backward()
+        wide = torch.ones(2, 3, requires_grad=True)
+        move(wide).sum().backward()
+        assert leaf.grad.dtype is dtype and leaf.grad.float().equal(wide.grad), name
+        assert move(torch.empty(2, 3, dtype=dtype, device="meta")).shape == found.shape, name
+
+
+def test_joined_dtypes():
+    half, brain, single, whole = (torch.ones(1, dtype=d) for d in (*HALVES, torch.float32, torch.int64))
+    for tensors, dtype in (([half, brain], torch.float32), ([half, single], torch.float32), ([half, whole], half.dtype),
+                           ([whole, brain], brain.dtype), ([brain, brain], brain.dtype)):  # fmt: skip
+        leaves = [t.clone().requires_grad_() if t.is_floating_point() else t for t in tensors]
+        for joined in (torch.cat(leaves), torch.stack(leaves)):
+            assert joined.dtype is dtype and (joined == 1).all()
+            grads = torch.autograd.grad(joined.sum(), [t for t in leaves if t.requires_grad])
+            assert [g.dtype for g in grads] == [t.dtype for t in tensors if t.is_floating_point()]
+    out = torch.empty(2, dtype=torch.float64)
+    assert torch.hstack([single, single], out=out) is out and out.tolist() == [1, 1]
+    assert torch.vstack([single, single], out=torch.empty(2, 1)).shape == (2, 1)
+
+
+def test_equality_of_halves():
+    for dtype in HALVES:
+        x = torch.tensor([1.0, -0.0], dtype=dtype)
+        for _ in range(25):
+            assert x.equal(torch.tensor([1.0, 0.0], dtype=dtype)) and not x.equal(x + 1)
+            assert not torch.equal(x * float("nan"), x * float("nan"))

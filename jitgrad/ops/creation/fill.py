@@ -56,7 +56,7 @@ class CopyFrom(Overwriting):
             raise RuntimeError(
                 f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-        # Views of one memory share its version counter, so two counters are two memories: asking for addresses takes 2 us.
+        # Views of one memory share its version counter: two counters are two memories. To ask for addresses takes 2 us.
         if source._counter is x._counter and _is_itself(source, x):
             return
         if not x._layout.contiguous:

@@ -54,7 +54,7 @@ def _places(x):
 
     def places(x: Tensor) -> Any:
         found, count = np.empty(n, np.int64), np.empty(1, np.int64)
-        run(x._data.reshape(n), found, count)
+        run(x._data.ravel(), found, count)
         return found[: count.item(0)]
 
     return places
@@ -96,6 +96,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     ``as_tuple``: a vector for each dim instead, with which the tensor can be indexed.
     """
     if not as_tuple:
+        if out is None:
+            return indices_of(input)
         check_out(out, (input,))
         return into_out("nonzero", indices_of(input), out)
     if out is not None:

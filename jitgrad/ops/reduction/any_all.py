@@ -11,6 +11,7 @@ from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import is_batch
+from jitgrad.dispatch.half_ops import widened_now
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import numpy_names, public
@@ -129,11 +130,13 @@ def _equal(x, y):
     n = x.numel
     if x is not y or not x.contiguous or x.device != "cpu" or not 0 < n <= _SHORT:
         return lambda x, y: bool(item(Truth.apply(table.eq(unrecorded(x), unrecorded(y)), None, False, True)))
+    if x.dtype.is_half:
+        return lambda x, y: _equal(widened_now(x), widened_now(y))
     run = prepared(kernels.all_equal, x.numpy_dtype, (n,), (n,), (1,))
 
     def equal(x: Tensor, y: Tensor) -> bool:
         found = np.empty(1, np.bool_)
-        run(x._data.reshape(n), y._data.reshape(n), found)
+        run(x._data.ravel(), y._data.ravel(), found)
         return found.item(0)
 
     return equal

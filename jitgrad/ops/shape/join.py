@@ -20,6 +20,7 @@ from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_devices, check_tensors
+from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
@@ -161,6 +162,7 @@ class Cat(Structured, public="function"):
     """
 
     jointly_linear = ("tensors",)
+    half = True
     batch = _cat_batched
     aliases = ("concat", "concatenate")
     reference = np.concatenate
@@ -217,6 +219,7 @@ class Stack(Structured, public="function"):
     """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
 
     jointly_linear = ("tensors",)
+    half = True
     batch = over_dims("dim", extra=1)
     reference = np.stack
     samples = cases(
@@ -356,24 +359,25 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 
 def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their second dim (the first of vectors)."""
-    given = [atleast_1d(t) for t in _listed("hstack", tensors)]
-    return cat(given, 0 if given and given[0]._layout.ndim == 1 else 1, out=out)
+    given = [t if t._layout.ndim else t.reshape(1) for t in _listed("hstack", tensors)]
+    return into_out("cat", cat(given, 0 if given and given[0]._layout.ndim == 1 else 1), out)
 
 
 def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors one below another; vectors count as rows."""
-    return cat([atleast_2d(t) for t in _listed("vstack", tensors)], 0, out=out)
+    given = [t if t._layout.ndim > 1 else atleast_2d(t) for t in _listed("vstack", tensors)]
+    return into_out("cat", cat(given, 0), out)
 
 
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their third dim."""
-    return cat([atleast_3d(t) for t in _listed("dstack", tensors)], 2, out=out)
+    return into_out("cat", cat([atleast_3d(t) for t in _listed("dstack", tensors)], 2), out)
 
 
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Columns side by side: vectors, and matrices as they are."""
     given = _listed("column_stack", tensors)
-    return cat([t.reshape(-1, 1) if t._layout.ndim <= 1 else t for t in given], 1, out=out)
+    return into_out("cat", cat([t.reshape(-1, 1) if t._layout.ndim <= 1 else t for t in given], 1), out)
 
 
 for _function in (hstack, vstack, dstack, column_stack, atleast_1d, atleast_2d, atleast_3d):

@@ -19,6 +19,7 @@ from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import check_dims, ints_argument, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -73,7 +74,10 @@ class Flip(Structured):
         layout, order, *steps = _plan_flip(x_layout, tuple(dims))
         if not layout.numel or not layout.ndim:
             return lambda x: copy_to_layout(x, layout)
-        return lambda x: _flipped(x, layout, order, steps)
+        if layout is not x_layout or not layout.contiguous or layout.device != "cpu":
+            return lambda x: _flipped(x, layout, order, steps)
+        flat = (layout.numel,)
+        return Launches([(kernels.read_strided, Read("x", flat), Written(0, flat), *steps)], [layout])
 
     def grad_x(g, dims):
         return Flip.apply(g, dims)
@@ -91,13 +95,17 @@ def _flipped(x: Tensor, layout: Layout, order: Sequence[int], steps: Sequence[An
 @method
 def flip(self: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
-    return Flip.apply(self, tuple(_distinct(size_argument("flip", each, "dims", dims), self._layout.ndim)))
+    return _flip_along(self, size_argument("flip", each, "dims", dims))
+
+
+@settled(1)
+def _flip_along(input: Tensor, dims: tuple[int, ...]) -> Any:
+    return Flip.apply, (tuple(_distinct(dims, input._layout.ndim)),)
 
 
 def _flip(input: Tensor, dims: Sequence[int]) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
-    n = input._layout.ndim
-    return Flip.apply(input, tuple(_distinct(ints_argument("flip", "dims", 2, dims), n)))
+    return _flip_along(input, ints_argument("flip", "dims", 2, dims))
 
 
 public(_flip, "flip", method_too=False)
@@ -129,19 +137,26 @@ class Rot90(Structured, public=True):
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3, 2), 2, (1, 2)), lambda: (draw(2, 3), -1))
     reference = np.rot90
 
-    def forward(x, k=1, dims=(0, 1)):
+    def plan(x_layout, k=1, dims=(0, 1)):
         if not isinstance(dims, (tuple, list)):
             raise must_be("rot90", "dims", 3, "tuple of ints", dims)
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-        if x._layout.ndim < 2:
-            raise RuntimeError(f"expected total dims >= 2, but got total dims = {x._layout.ndim}")
-        a, b = _distinct(dims, x._layout.ndim)
+        if x_layout.ndim < 2:
+            raise RuntimeError(f"expected total dims >= 2, but got total dims = {x_layout.ndim}")
+        a, b = (normalize_dim(d, x_layout.ndim) for d in dims)
+        if a == b:
+            raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
         if not k % 4:
-            return Contiguous.forward(x)
-        flipped = Flip.forward(x, ((b,), (a, b), (a,))[k % 4 - 1])
-        turned = Transpose.forward(flipped, a, b) if k % 2 else flipped
-        return wrap(turned._data, turned._layout)  # not a view: nobody has seen ``flipped``
+            return Contiguous.forward
+        flips = ((b,), (a, b), (a,))[k % 4 - 1]
+
+        def turn(x: Tensor) -> Tensor:
+            flipped = Flip.forward(x, flips)
+            turned = Transpose.forward(flipped, a, b) if k % 2 else flipped
+            return wrap(turned._data, turned._layout)  # not a view: nobody has seen ``flipped``
+
+        return turn
 
     def grad_x(g, k, dims):
         return Rot90.apply(g, -k, dims)
@@ -234,20 +249,25 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
     Without ``dims`` the tensor is rolled as if it had one dimension.
     """
+    return _roll(input, shifts, dims)
+
+
+@settled(1)
+def _roll(input: Tensor, shifts: Any, dims: Any) -> Any:
     moves = ints_argument("roll", "shifts", 2, [as_int(shifts)] if is_int(shifts) else shifts)
     if not moves:
         raise RuntimeError("`shifts` required")
     if dims is None or (not is_int(dims) and len(dims) == 0):
         if len(moves) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
-        return Roll.apply(input, tuple(moves), None)
+        return Roll.apply, (tuple(moves), None)
     places = [dims] if is_int(dims) else list(dims)
     if len(places) != len(moves):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}")
     ndim = input._layout.ndim
     if not ndim:
         raise IndexError(f"Dimension specified as {places[0]} but tensor has no dimensions")
-    return Roll.apply(input, tuple(moves), tuple([normalize_dim(d, ndim) for d in places]))
+    return Roll.apply, (tuple(moves), tuple([normalize_dim(d, ndim) for d in places]))
 
 
 # -- repeat -------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_ints, infer_size, int_argument, ints_argument, is_int, size_argument
 from jitgrad.dispatch.strides import restriding, view_strides
 from jitgrad.dispatch.structured import Structured, View
@@ -360,8 +361,8 @@ def _order(n: int, wanted: tuple[int, ...]) -> tuple[int, ...]:
     return order
 
 
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Move dims to other positions; the others keep their order."""
+@settled(1)
+def _movedim(input: Tensor, source: Any, destination: Any) -> Any:
     n = input._layout.ndim
     ends = []
     for label, given in (("source", source), ("destination", destination)):
@@ -375,10 +376,15 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"dims as destination ({ends[1]} dims)"
         )
     if not n:
-        return Alias.apply(input)
+        return Alias.apply, ()
     placed = dict(zip(ends[1], ends[0], strict=True))  # dim of the result -> dim of the input, where given
     rest = iter([d for d in range(n) if d not in ends[0]])
-    return Permute.apply(input, tuple([placed[d] if d in placed else next(rest) for d in range(n)]))
+    return Permute.apply, (tuple([placed[d] if d in placed else next(rest) for d in range(n)]),)
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move dims to other positions; the others keep their order."""
+    return _movedim(input, source, destination)
 
 
 public(movedim)
