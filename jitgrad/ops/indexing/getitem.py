@@ -136,7 +136,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
     recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
-    if not (recorded or grad_state.levels):
+    if not (recorded or grad_state.levels or key.__class__ is Tensor):
         try:
             result = _select(self, 0, key) if key.__class__ is int else _basic_view(self, key)
         except IndexError:

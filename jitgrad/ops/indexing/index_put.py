@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import must_be, must_be_tensor, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout
+from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -23,7 +24,7 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch, prepared
+from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_errors import warn_of_bytes
@@ -146,19 +147,17 @@ class IndexPut(InplaceOp):
 def _plan_write(x: Layout, places: Layout, values: Layout, accumulate: bool, pattern: Pattern) -> Callable[..., None]:
     """The function that writes tensors of these layouts as the pattern says; the pattern caches it."""
     kernel, blocks = kernels.add_rows if accumulate else kernels.put_rows, pattern.blocks
-    rows, m = (blocks[0], places.numel, blocks[2]), places.numel
+    m = places.numel
+    rows = blocks[0], m, blocks[2]
 
     def write_any(x: Tensor, places: Tensor, values: Tensor) -> None:
         _write(x, places, values, pattern, accumulate)
 
     write = write_any
     plain = pattern.order is None and x.contiguous and values.contiguous and x.device == "cpu"
-    if plain and values.shape == pattern.result:
-        run = prepared(kernel, values.numpy_dtype, rows, (m,), blocks)
-
-        def write(x: Tensor, places: Tensor, values: Tensor) -> None:
-            run(values._data.reshape(rows), places._data.reshape(m), x._data.reshape(blocks))
-
+    if plain and values.shape == pattern.result and not x.dtype.is_complex:  # whose arrays may be lazy
+        putting = kernel, Read("values", rows), Read("places", (m,)), Read("x", blocks)
+        write = compiled(Launches([putting], [], 0), {"x": x, "places": places, "values": values})
     assert pattern.plans is not None
     pattern.plans[x, places, values, accumulate] = write
     return write
@@ -229,23 +228,25 @@ def put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate:
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
         values = values.clone() if values._counter is counter_of(x) else values
-    _check_values(x, values, pattern)
+    _check_values(x._layout, values._layout, pattern.result)
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:
         values = values.reshape(shape[len(shape) - want :])
     return IndexPut.inplace(x, places, values, pattern, accumulate)
 
 
-def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
-    shape = values._layout.shape
-    lead, kept = shape[: max(len(shape) - len(pattern.result), 0)], shape[-len(pattern.result) or len(shape) :]
-    into = pattern.result[len(pattern.result) - len(kept) :]
+@functools.lru_cache(CAPACITY)
+def _check_values(x: Layout, values: Layout, result: tuple[int, ...]) -> None:
+    """RuntimeError for values that can't be put into ``x`` where an index has this result."""
+    shape = values.shape
+    lead, kept = shape[: max(len(shape) - len(result), 0)], shape[-len(result) or len(shape) :]
+    into = result[len(result) - len(kept) :]
     if any(n != 1 for n in lead) or any(n not in (1, m) for n, m in zip(kept, into, strict=True)):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
-            f"{list(pattern.result)}"
+            f"{list(result)}"
         )
-    if values._layout.dtype is not x._layout.dtype:
+    if values.dtype is not x.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{scalar_type(x.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
@@ -286,7 +287,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
         return put(own.clone(), named, values, accumulate)
     places, pattern = resolve(input, named)
-    _check_values(input, values, pattern)
+    _check_values(input._layout, values._layout, pattern.result)
     return IndexPut.apply(input, places, values, pattern, accumulate)
 
 

@@ -217,8 +217,11 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
             "each batch this would return a differently shaped Tensor. Please file an issue at "
             "https://github.com/pytorch/pytorch/issues if you need this feature."
         )
-    shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
-    result = MaskedSelect.apply(input.expand(shape), true_places(mask.detach().expand(shape)))
+    x, where = input, mask
+    if mask._layout.shape != input._layout.shape:
+        shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
+        x, where = input.expand(shape), mask.detach().expand(shape)
+    result = MaskedSelect.apply(x, true_places(where))
     if isinstance(out, Tensor):
         if out.dtype is not result.dtype:
             raise RuntimeError("masked_select(): self and result must have the same scalar type")
