@@ -167,8 +167,7 @@ def make(constants, kernels, calls, results):
         try:  # costs nothing while nothing is raised
             if observers:{observed}
             else:{plain}
-        except Unresolved:
-            return compute(*all_resolved(({parameters})))
+        except Unresolved:{retry}
         except NoValues:
             pass
 {wrap}
@@ -326,6 +325,7 @@ def _maker(
     unpack = [f"{', '.join(names)}, = constants" if names else ""]
     unpack += [f"kernel{k}, call{k} = kernels[{k}], calls[{k}]" for k in range(len(pattern))]
     unpack += [f"calls{k}, call{k} = call{k}, refuse" for k, d in enumerate(direct) if d]
+    observed = "".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
     changed = [f"call{k}" for k, d in enumerate(direct) if d]
     outs = [f"out{k}" for k in range(count)]
     together = ", ".join(outs) + (", " if bare and count > 1 else "")
@@ -339,8 +339,9 @@ def _maker(
                 for k, row_major in enumerate(plain)
             ]
         ),
-        observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
-        or " pass",
+        observed=observed or " pass",
+        # What makes no result writes into arguments: ``launch`` stores to those whose arrays are lazy.
+        retry=f"\n            return compute(*all_resolved(({', '.join([*parameters, ''])})))" if plain else observed,
         plain="".join(
             "\n                " + _run(k, ", ".join([*p, *e]), ", ".join([text for _, text in d]))
             for k, (p, e, d) in enumerate(zip(pattern, ends, direct, strict=True))

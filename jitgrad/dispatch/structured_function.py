@@ -358,8 +358,15 @@ _KEYWORDS = {
 
 def bind_arguments(op: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit."""
+    count = len(args)
+    if not kwargs and count <= op.positional and REQUIRED not in (rest := op.defaults[count:]):
+        return (*args, *rest)
     names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
-    try:
+    if count <= op.positional and names.keys().isdisjoint(op.parameters[:count]):
+        given = {**dict(zip(op.parameters, op.defaults, strict=True)), **dict(zip(op.parameters, args)), **names}
+        if len(given) == len(op.parameters) and not any(v is REQUIRED for v in given.values()):
+            return tuple(given.values())
+    try:  # for its error
         bound = inspect.signature(op.forward).bind(*args, **names)
     except TypeError as error:
         raise TypeError(f"{op.name}() {error}") from None

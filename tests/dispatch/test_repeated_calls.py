@@ -236,3 +236,49 @@ def test_equality_of_halves():
         for _ in range(25):
             assert x.equal(torch.tensor([1.0, 0.0], dtype=dtype)) and not x.equal(x + 1)
             assert not torch.equal(x * float("nan"), x * float("nan"))
+
+
+def test_writes_at_an_index():
+    index, places = torch.tensor([2, 0]), torch.tensor([[1, 0], [0, 1], [1, 1]])
+    x = torch.zeros(3, 2)
+    writes = {
+        "rows": (lambda t, v: t.__setitem__(index, v[:2]), [[3, 4], [0, 0], [1, 2]]),
+        "a row": (lambda t, v: t.__setitem__(index, v[0]), [[1, 2], [0, 0], [1, 2]]),
+        "a number": (lambda t, v: t.__setitem__(index, 7), [[7, 7], [0, 0], [7, 7]]),
+        "index_add_": (lambda t, v: t.index_add_(0, index, v[:2]), [[3, 4], [0, 0], [1, 2]]),
+        "index_add_ alpha": (lambda t, v: t.index_add_(0, index, v[:2], alpha=2), [[6, 8], [0, 0], [2, 4]]),
+        "index_copy_": (lambda t, v: t.index_copy_(0, index, v[:2]), [[3, 4], [0, 0], [1, 2]]),
+        "index_fill_": (lambda t, v: t.index_fill_(0, index, 7), [[7, 7], [0, 0], [7, 7]]),
+        "index_fill_ tensor": (lambda t, v: t.index_fill_(0, index, v[0, 0]), [[1, 1], [0, 0], [1, 1]]),
+        "scatter_": (lambda t, v: t.scatter_(1, places, v), [[2, 1], [3, 4], [0, 6]]),
+        "scatter_add_": (lambda t, v: t.scatter_add_(1, places, v), [[2, 1], [3, 4], [0, 11]]),
+    }
+    for name, (write, expected) in writes.items():
+        for dtype in (torch.float32, torch.int64, torch.complex64, *HALVES):
+            values = torch.tensor([[1, 2], [3, 4], [5, 6]], dtype=dtype)
+            for _ in range(25 if dtype is torch.float32 else 2):
+                x = torch.zeros(3, 2, dtype=dtype)
+                write(x, values)
+                assert x.tolist() == expected and x._version == 1, (name, dtype)
+        lazy = torch.zeros(3, 2, dtype=torch.complex64)
+        for _ in range(2):
+            lazy.zero_()
+            write(lazy.conj(), values.to(torch.complex64) * 1j)
+            assert lazy.imag.tolist() == (-torch.tensor(expected)).tolist() or name in ("a number", "index_fill_"), name
+
+
+def test_arguments_by_name_and_by_default():
+    x, index, source = torch.zeros(3), torch.tensor([0, 0]), torch.ones(2)
+    for _ in range(2):
+        x.index_add_(dim=0, index=index, source=source, alpha=3)
+        x.index_add_(0, index, source=source)
+    assert x.tolist() == [16, 0, 0]
+    with pytest.raises(TypeError, match="missing .*required argument|missing 1 required positional argument"):
+        x.index_add_(0, index)
+    with pytest.raises(TypeError, match="multiple values for argument 'dim'"):
+        x.index_add_(0, index, source, dim=0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'beta'"):
+        x.index_add_(0, index, source, beta=0)
+    with pytest.raises(TypeError, match="too many positional arguments|takes"):
+        x.index_add_(0, index, source, 1, 2)
+    assert torch.softmax(torch.zeros(2, 2), axis=1).tolist() == [[0.5, 0.5]] * 2

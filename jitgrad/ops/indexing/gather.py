@@ -129,12 +129,9 @@ def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout
     if source is None:
         fill = prepared(kernel, x.numpy_dtype, shape, blocks, None)
         return lambda x, index, value: fill(check(index)._data.reshape(shape), x._data.reshape(blocks), value)
-    run = prepared(kernel, x.numpy_dtype, shape, shape, blocks)
-
-    def write(x: Tensor, index: Tensor, source: Tensor) -> None:
-        run(source._data.reshape(shape), check(index)._data.reshape(shape), x._data.reshape(blocks))
-
-    return write
+    writing = kernel, Read("source", shape), Read("index", shape), Read("x", blocks)
+    run = compiled(Launches([writing], [], 0), {"x": x, "index": int64_of(index), "source": source})
+    return lambda x, index, source: run(x, check(index), source)
 
 
 def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:

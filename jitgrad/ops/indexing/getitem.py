@@ -149,9 +149,9 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             self.masked_fill_(key, value)
             return
     given = key if type(key) is tuple else (key,)
-    if isinstance(value, Tensor) and value._layout.shape[:1] != (1,) and _fold(self, given) is not None:
+    if not (isinstance(value, Tensor) and value._layout.shape[:1] == (1,)) and _fold(self, given) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
-        put(self, given, value, False)
+        put(self, given, value if isinstance(value, Tensor) else _number_like(value, self), False)
         return
     if key is False:  # it names no element: nothing is written, and nothing recorded
         return

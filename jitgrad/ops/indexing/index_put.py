@@ -15,7 +15,7 @@ from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
-from jitgrad.dispatch.copying import copy_to_layout, filled
+from jitgrad.dispatch.copying import copy_to_layout, copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history
@@ -155,9 +155,16 @@ def _plan_write(x: Layout, places: Layout, values: Layout, accumulate: bool, pat
 
     write = write_any
     plain = pattern.order is None and x.contiguous and values.contiguous and x.device == "cpu"
-    if plain and values.shape == pattern.result and not x.dtype.is_complex:  # whose arrays may be lazy
+    if plain:
         putting = kernel, Read("values", rows), Read("places", (m,)), Read("x", blocks)
-        write = compiled(Launches([putting], [], 0), {"x": x, "places": places, "values": values})
+        full = row_major(x, pattern.result)
+        write = put_all = compiled(Launches([putting], [], 0), {"x": x, "places": places, "values": full})
+        if values.shape != full.shape:
+            spread = copying(values, full)
+
+            def write(x: Tensor, places: Tensor, values: Tensor) -> None:
+                put_all(x, places, spread(values))
+
     assert pattern.plans is not None
     pattern.plans[x, places, values, accumulate] = write
     return write

@@ -13,6 +13,7 @@ from jitgrad.core.layout import Layout, cache, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.copying import copy_to_layout, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
@@ -20,8 +21,9 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import Loop, launch, prepared
+from jitgrad.kernels.launch import Loop, launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, not_selectable, out_of_range
@@ -180,12 +182,9 @@ def _plan_write(kernel: Loop, op: str, x: Layout, dim: int, index: Layout, sourc
             through_rows(x, lambda data: launch(kernel, rows, places, data.reshape(blocks)))
 
         return write_any
-    run = prepared(kernel, x.numpy_dtype, shape, (m,), blocks)
-
-    def write(x: Tensor, index: Tensor, source: Tensor) -> None:
-        run(source._data.reshape(shape), check(index)._data.reshape(m), x._data.reshape(blocks))
-
-    return write
+    writing = kernel, Read("source", shape), Read("index", (m,)), Read("x", blocks)
+    run = compiled(Launches([writing], [], 0), {"x": x, "index": index, "source": source})
+    return lambda x, index, source: run(x, check(index), source)
 
 
 class IndexAdd(RowsOp, public=True):
@@ -200,7 +199,8 @@ class IndexAdd(RowsOp, public=True):
 
     def write(x, dim, index, source, alpha=1):
         # The kernel only adds: a factor costs a product first, which a caller without one does not pay.
-        alpha = number_argument("index_add", "alpha", None, alpha)
+        if alpha.__class__ is not int:
+            alpha = number_argument("index_add", "alpha", None, alpha)
         source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
         write_rows(kernels.add_rows, "index_add", x, dim, index, source)
 
@@ -235,6 +235,13 @@ class IndexFill(RowsOp, abstract=True):
 
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
+        shape = x._layout.shape
+        if shape and x._layout.contiguous and x._layout.numel and index._layout.ndim == 1:
+            rows = row_major(x._layout, (*shape[:d], index._layout.numel, *shape[d + 1 :]))
+            number = not isinstance(value, Tensor)
+            source = filled(rows, convert_number(value, rows.dtype)) if number else copy_to_layout(value, rows)
+            write_rows(kernels.put_rows, "index_fill", x, d, index, source)
+            return
         places = _vector_index("index_fill", index, x._layout, d)
         x = stored_once(x)
         outer, n, inner = blocks = blocks_around(x._layout.shape, d)
