@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.recording import Recording
-from jitgrad.core.block_pool import MIN_BYTES, pool
+from jitgrad.core.block_pool import MIN_BYTES, block_size, pool
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.cuda import provider as device_memory
 from jitgrad.kernels.program import Launch, Place, Ranges, address_of, extent_of, is_array, is_on_device
@@ -89,7 +89,7 @@ class Fresh:
         strides = "None" if root.flags.c_contiguous else name(root.strides)
         if root.nbytes < MIN_BYTES:
             return f"{self.name} = ndarray({name(root.shape)}, {name(root.dtype)}, None, 0, {strides})"
-        return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {root.nbytes}, {strides})"
+        return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {block_size(root.nbytes)}, {strides})"
 
 
 class Block:
@@ -249,7 +249,8 @@ class Temporaries:
         size = self.nbytes + _ALIGNMENT
         # The pool still keeps the blocks that these arrays had in the recorded run; later runs don't ask for them.
         pool.free_kept(self.nbytes)
-        self.block = np.empty(size, np.uint8) if size < MIN_BYTES else pool.array((size,), np.dtype(np.uint8), size)
+        large = size >= MIN_BYTES
+        self.block = pool.array((size,), np.dtype("u1"), block_size(size)) if large else np.empty(size, np.uint8)
         base = -(-address_of(self.block) // _ALIGNMENT) * _ALIGNMENT
         self.regions = [
             Region(*extent_of(root), None, extent_of(root)[0] - at - base)

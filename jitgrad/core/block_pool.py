@@ -22,7 +22,7 @@ import numpy as np
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["ALWAYS_KEPT", "KEPT_BYTES", "MIN_BYTES", "BlockPool", "is_part", "pool"]
+__all__ = ["ALWAYS_KEPT", "KEPT_BYTES", "MIN_BYTES", "BlockPool", "block_size", "is_part", "pool"]
 
 MIN_BYTES = 1 << 17  # smaller arrays are NumPy's own: the C library (glibc's limit is this one) keeps their memory
 ALWAYS_KEPT = 1 << 25  # bytes of freed blocks that are not freed for others
@@ -57,9 +57,11 @@ class BlockPool:
         self.kept_bytes = 0
         self.lock = fork_safe(threading.Lock())
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, strides: Any = None) -> Any:
-        """An uninitialised array of ``nbytes``, whose memory returns to the pool with the last view of it."""
-        size = _rounded(nbytes)
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int, strides: Any = None) -> Any:
+        """An uninitialised array of so many bytes or fewer, whose memory returns to the pool with the last view of it.
+
+        size: what ``block_size`` says of the array's bytes.
+        """
         block = self._take(size) or self._new(size)
         array: Any = np.ndarray(shape, dtype, block, 0, strides)
         # NumPy's views of the array hold the array, not its block, since that is no array: so the array lives as long.
@@ -81,7 +83,7 @@ class BlockPool:
 
     def _take(self, size: int) -> Any:
         """A kept block of ``size`` bytes; None if there is none, with room made for a new one."""
-        if not self.lock.acquire(blocking=False):
+        if not self.lock.acquire(False):
             return None
         try:
             blocks = self.kept.get(size)
@@ -106,13 +108,18 @@ class BlockPool:
 
     def _give_back(self, loan: _Loan) -> None:
         """Keep the block of an array that was freed, or free it if there are enough."""
-        block, size = loan.block, len(loan.block)
-        block.loan = None
-        if self.lock.acquire(blocking=False):
+        block = loan.block
+        block.loan, size = None, len(block)
+        if self.lock.acquire(False):
             try:
-                if self.kept_bytes + size <= KEPT_BYTES:
-                    self.kept.setdefault(size, []).append(block)
-                    self.kept_bytes += size
+                kept = self.kept_bytes + size
+                if kept <= KEPT_BYTES:
+                    self.kept_bytes = kept
+                    blocks = self.kept.get(size)
+                    if blocks is None:
+                        self.kept[size] = [block]
+                    else:
+                        blocks.append(block)
             finally:
                 self.lock.release()
 
@@ -139,7 +146,7 @@ def _mapped(size: int) -> mmap.mmap:
     return memory
 
 
-def _rounded(nbytes: int) -> int:
+def block_size(nbytes: int) -> int:
     """The next of 16 sizes between powers of two: arrays of like sizes share blocks, with a sixteenth more at most."""
     step = 1 << (nbytes - 1).bit_length() - 5
     return -(-nbytes // step) * step

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jitgrad.core.block_pool import MIN_BYTES, pool
+from jitgrad.core.block_pool import MIN_BYTES, block_size, pool
 from jitgrad.core.layout import Layout
 from jitgrad.kernels.lazy_array import memory_of
 
@@ -68,15 +69,16 @@ def allocator(layout: Layout) -> Callable[[], Any]:
     strides = None if layout.contiguous else tuple([s * layout.numpy_dtype.itemsize for s in layout.strides])
     nbytes = layout.numel * layout.numpy_dtype.itemsize
     if nbytes >= MIN_BYTES:
-        return functools.partial(_large_array, layout.shape, layout.numpy_dtype, nbytes, strides)
+        return functools.partial(_large_array, layout.shape, layout.numpy_dtype, block_size(nbytes), strides)
     make: Any = np.ndarray
     return functools.partial(make, layout.shape, layout.numpy_dtype, None, 0, strides)
 
 
-def _large_array(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, strides: tuple[int, ...] | None) -> Any:
+def _large_array(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, strides: tuple[int, ...] | None) -> Any:
     try:
-        return pool.array(shape, dtype, nbytes, strides)
+        return pool.array(shape, dtype, size, strides)
     except MemoryError:
+        nbytes = math.prod(shape) * dtype.itemsize
         raise RuntimeError(
             f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {nbytes} bytes. Error code 12 "
             "(Cannot allocate memory)"

@@ -28,7 +28,7 @@ def kept_blocks(of):
 
 
 def array_of(own, nbytes):
-    return own.array((nbytes,), np.dtype(np.uint8), nbytes)
+    return own.array((nbytes,), np.dtype(np.uint8), block_pool.block_size(nbytes))
 
 
 def test_a_freed_block_is_given_out_again():
@@ -125,8 +125,8 @@ def test_no_more_is_kept_than_the_limit(monkeypatch):
 
 @pytest.mark.parametrize("nbytes", [MIN_BYTES, MIN_BYTES + 1, 3_000_001, 12_800_000, (1 << 30) - 1])
 def test_sizes_are_rounded_by_a_sixteenth_at_most(nbytes):
-    size = block_pool._rounded(nbytes)
-    assert nbytes <= size <= nbytes * 1.0625 and block_pool._rounded(size) == size
+    size = block_pool.block_size(nbytes)
+    assert nbytes <= size <= nbytes * 1.0625 and block_pool.block_size(size) == size
 
 
 def test_the_array_is_freed_before_its_block_is_given_out():

@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
-from jitgrad.core.storage import counter_of, empty_for
+from jitgrad.core.storage import allocator, counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -26,7 +26,7 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
-from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE
+from jitgrad.kernels.direct_call import DIRECT_BYTES
 from jitgrad.kernels.launch import launch, observers
 from jitgrad.kernels.loops.join import MOST_LOOPS, Join, Part, compiled_join, join
 from jitgrad.ops.shape.copy import cast_gradient
@@ -80,16 +80,16 @@ class _Place(NamedTuple):
 
 def _joining(out: Layout, places: Sequence[_Place], layouts: Sequence[Layout]) -> Callable[..., Tensor]:
     """The plan of a result of layout ``out`` that tensors of ``layouts`` are put into; places: one for each."""
-    many = out.numel >= PARALLEL_SIZE  # each copy may then use several threads
+    many = out.numel * out.numpy_dtype.itemsize > DIRECT_BYTES  # bytes are copied with the GIL held, on one thread
     mixed = any(x.numpy_dtype != out.numpy_dtype or x.device != "cpu" for x in layouts)
-    if many or mixed or not out.plain:
+    if many or mixed or out.device != "cpu" or not out.numel:
         return lambda tensors: _joined(out, places, tensors)
     parts = [_part(place, x) for place, x in zip(places, layouts, strict=True)]
     if any(len(p.sizes) > MOST_LOOPS for p in parts):
         return lambda tensors: _joined(out, places, tensors)
     how = Join(parts)
     make = _joiner(len(layouts) if len(layouts) <= _NAMED else None)
-    return make(out, out.shape, out.numpy_dtype, how, how.address, how.pack, compiled_join())
+    return make(out, allocator(out), how, how.address, how.pack, compiled_join())
 
 
 def _part(place: _Place, source: Layout) -> Part:
@@ -105,9 +105,9 @@ def _part(place: _Place, source: Layout) -> Part:
 
 
 _JOINER = """\
-def make(out, shape, dtype, how, address, pack, run):
+def make(out, fresh, how, address, pack, run):
     def compute(tensors):
-        data = empty(shape, dtype)
+        data = fresh()
         {unpack}
         if observers or run(pack(address, id(data), {addresses})):
             launch(join, data, how, {arrays})
@@ -131,7 +131,7 @@ def _joiner(count: int | None) -> Callable[..., Callable[[Sequence[Tensor]], Ten
         addresses=", ".join([f"id({a})" for a in arrays]) or "*map(id, arrays)", arrays=", ".join(arrays) or "*arrays",
     )  # fmt: skip
     scope: dict[str, Any] = {
-        "empty": np.empty, "join": join, "launch": launch, "observers": observers, "new": object.__new__,
+        "join": join, "launch": launch, "observers": observers, "new": object.__new__,
         "Tensor": Tensor, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
