@@ -142,9 +142,13 @@ def widening(op: Any, call: Callable[..., Any], args: Sequence[Any]) -> Callable
     """``call``, the computation of an op, for arguments of which as much is ``shown`` as of these."""
     takes_value = "value" in op.parameters
     args = _with_value(op, args)
-    convert = [*map(_widens, args)]
     dtype, meta = result_dtype(args), _meta_device(args)
-    finish = None if dtype is None or not dtype.is_half else _narrower(dtype)
+    half = None if dtype is None or not dtype.is_half else dtype
+    finish: Callable[[Any], Any] | None
+    if _moves(op, half, meta, args):
+        convert, finish = [_converter(a, True) for a in args], _from_bits(half)
+    else:
+        convert, finish = [*map(_widens, args)], None if half is None else _narrower(half)
 
     def compute(*given: Any) -> Any:
         if takes_value:
@@ -224,9 +228,7 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     found = result_dtype(args)
     half = found if found is not None and found.is_half else None
     meta = _meta_device(args)
-    # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
-    # Integers beside them are to be converted, not moved.
-    moves = half is not None and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
+    moves = _moves(op, half, meta, args)
     stand_ins = [_stand_in(a, moves) for a in args]
     if moves and "value" not in op.values and (moved := plan(op, stand_ins, half)) is not None:
         return moved
@@ -248,6 +250,13 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
             unchecked.pop()
 
     return compute if meta is None else compute_nothing
+
+
+def _moves(op: Any, half: Any, meta: Any, args: Iterable[Any]) -> bool:
+    """Whether an op moves the bits of tensors of the dtype ``half``, None if that is another one."""
+    # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
+    # Integers beside them are to be converted, not moved.
+    return half is not None and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
 
 
 def _joins_integers(value: Any) -> bool:
@@ -346,8 +355,8 @@ def _from_bits(dtype: Any) -> Callable[[Any], Any]:
 _INT16 = np.dtype("int16")
 # Ops of one result that only move elements: they move the bits, as integers.
 _MOVES = (
-    "diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
-    "repeat_dims roll_dims rot90 select_scatter slice_scatter strided_copy take tril triu"
+    "diag_embed diagonal_copy diagonal_scatter embedding flip_dims gather index index_copy index_select "
+    "masked_select_places roll_dims rot90 select_scatter slice_scatter strided_copy take tril triu"
 )
 _MOVING = frozenset(_MOVES.split())
 # Those whose gradients are moves, too: nothing is added up in them.

@@ -203,6 +203,12 @@ def test_ops_that_move_elements_move_their_bits(dtype):
         "diag_embed": torch.diag_embed,
         "rot90": lambda t: t.rot90(),
         "gather": lambda t: t.gather(1, torch.tensor([[2, 0], [1, 1]])),
+        "rows": lambda t: t[torch.tensor([1, 0, 1])],
+        "elements": lambda t: t[:, torch.tensor([2, 0])],
+        "index_select": lambda t: t.index_select(1, torch.tensor([2, 0])),
+        "index_copy": lambda t: t.index_copy(0, torch.tensor([1]), t[:1]),
+        "embedding": lambda t: F.embedding(torch.tensor([1, 0, 1]), t),
+        "take": lambda t: t.take(torch.tensor([5, 0])),
     }
     for name, move in moves.items():
         for _ in range(25):
@@ -282,3 +288,15 @@ def test_arguments_by_name_and_by_default():
     with pytest.raises(TypeError, match="too many positional arguments|takes"):
         x.index_add_(0, index, source, 1, 2)
     assert torch.softmax(torch.zeros(2, 2), axis=1).tolist() == [[0.5, 0.5]] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_repeated(dtype):
+    x = torch.arange(6.0).reshape(2, 3).to(dtype)
+    for times in ((2, 1), (1, 3), (2, 2), (1, 1), (3, 1, 2), (2, 0), (1, 1, 1)):
+        leaf = x.clone().requires_grad_()
+        out = leaf.repeat(*times)
+        weights = torch.arange(float(out.numel())).reshape(out.shape).to(dtype)
+        out.backward(weights)
+        expected = [weights.float()[out.detach() == v].sum().item() for v in range(6)]
+        assert out.dtype is dtype and leaf.grad.flatten().tolist() == pytest.approx(expected), times

@@ -283,6 +283,7 @@ class Repeat(Structured):
     """The tensor laid out ``times`` along each dim."""
 
     linear = ("x",)
+    half = True
     batch = _repeat_batched
     name = "repeat_dims"
     reference = np.tile
@@ -302,8 +303,9 @@ class Repeat(Structured):
         if not times:
             return g
         shape = (1,) * (len(times) - x_layout.ndim) + x_layout.shape
-        paired = reshaped(g, _paired(times, shape))
-        return reshaped(paired.sum(list(range(0, 2 * len(times), 2))), x_layout.shape)
+        repeated = [2 * d for d, k in enumerate(times) if k != 1]
+        total = reshaped(g, _paired(times, shape)).sum(repeated) if repeated else g
+        return reshaped(total, x_layout.shape)
 
 
 def _paired(times: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
