@@ -39,7 +39,7 @@ def {verb}_{name}(values, out):
 
 @functools.cache
 def _conversion(verb: str, name: str) -> Callable[[Any, Any], None]:
-    """The loop ``widen(bits, out)`` or ``round(values, bits)`` of a dtype; NumPy's takes 10 times as long on float16."""
+    """The loop ``widen(bits, out)`` or ``round(values, bits)`` of a dtype; NumPy's takes ten times as long."""
     text = _TEXT.format(verb=verb, name=name, word={"widen": "from", "round": "to"}[verb])
     return compile_text(f"{verb}_{name}", text, allocates=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from jitgrad.core.dtypes import dtype, float64
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.settings import finfo
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -22,7 +23,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
 from jitgrad.kernels.device_array import DeviceArray
-from jitgrad.kernels.launch import check, launch
+from jitgrad.kernels.launch import Loop, check, launch, prepared
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
 from jitgrad.ops.creation.fill import Overwriting
@@ -60,8 +61,13 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
         copy_into(out._data, out._layout, drawn)
         return
     if out._layout.contiguous:
+        key = kernel, out._layout, len(scalars)
+        run = None if inputs or type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
         with generator.lock:
-            launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
+            if run is None:
+                launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
+            else:
+                run(out._data.ravel(), generator.state, *scalars)
         return
     order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
     memory = out._data.transpose(order)
@@ -74,6 +80,18 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     fill_by(kernel, drawn, generator, *scalars, inputs=inputs)
     back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
     copy_into(out._data, out._layout, back)
+
+
+_runs: dict[Any, Callable[..., None]] = cache()
+
+
+def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
+    """What launches a kernel that draws ``out``, of row-major order."""
+    run: Callable[..., None] = partial(launch, kernel)
+    if out.device == "cpu" and not out.dtype.is_half and isinstance(kernel, Loop):
+        run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars)
+    _runs[kernel, out, scalars] = run
+    return run
 
 
 def _fills(*parameters: Any) -> Any:

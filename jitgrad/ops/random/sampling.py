@@ -34,6 +34,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
 from jitgrad.ops.random.random_fills import (
+    Integers,
     Normal,
     RandomFill,
     Uniform,
@@ -164,8 +165,13 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     source = generator_for("randint", generator)
-    result = random_(batch_for_draw(new(chosen, shape, device)), low, high, generator=source)
-    return finished("randint", _made(result), requires_grad, out)
+    result = new(chosen, shape, device)
+    if grad_state.levels:
+        result = _made(random_(batch_for_draw(result), low, high, generator=source))
+    else:
+        # Nobody has it yet: there is nothing to check or to count.
+        Integers.write(result, low, high, source)  # type: ignore[arg-type]
+    return finished("randint", result, requires_grad, out)
 
 
 def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None,
@@ -188,15 +194,19 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
     if chosen.category in (0, 3):
         raise not_implemented_for("randperm", chosen)
-    if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
+    if n > 128 and chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         raise overflow(chosen)
     most = {"float16": 2049, "float32": (1 << 24) + 1, "float64": (1 << 53) + 1}.get(chosen.name, n)
     if n > most:  # the dtype does not hold each of the numbers
         limit = most if most < 1 << 24 else f"2^{most.bit_length() - 1}+1"
         raise RuntimeError(f"n cannot be greater than {limit} for {scalar_type(chosen)} type.")
     result = new(chosen, (n,), device)
-    result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
-    return finished("randperm", _made(result), requires_grad, out, allows_internal_overlap=True)
+    source = generator_for("randperm", generator)
+    if grad_state.levels:
+        result = _made(Permutation.inplace(batch_for_draw(result), source))
+    else:
+        Permutation.write(result, source)  # type: ignore[arg-type]
+    return finished("randperm", result, requires_grad, out, allows_internal_overlap=True)
 
 
 for _function in (randint, randint_like, randperm):
