@@ -83,8 +83,11 @@ class ReductionOfAll(Structured, abstract=True):
 
 def _derive_of_all(cls: Any, along: Any) -> None:
     cls.batch = flattened(lambda x, **given: along.apply(x, 1, False, **given))
-    if not hasattr(cls, "forward"):
-        cls.forward = _forward_of_all(along)
+    if not hasattr(cls, "forward") and cls.plan is None:
+        if along.plan is None:
+            cls.forward = _of_all(along.forward)
+        else:
+            cls.plan = _of_all(along.plan)
     # A class with rules of its own brings all of them: what is linear, and kernels, belong to the rule.
     if not rules_of(cls, "grad_"):
         cls.linear = along.linear
@@ -95,15 +98,17 @@ def _derive_of_all(cls: Any, along: Any) -> None:
         cls.reference = _reference_of_all(along.reference)
 
 
-def _forward_of_all(along: Any) -> Callable[..., Any]:
-    def forward(x: Tensor, *rest: Any) -> Any:
-        return along.forward(x, None, False, *rest)
+def _of_all(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``forward`` or ``plan`` of an op over dims, for all elements."""
+
+    def of_all(x: Any, *rest: Any) -> Any:
+        return function(x, None, False, *rest)
 
     # Shown by help(), and read when the op is declared, in place of ``*rest``.
-    signature = inspect.signature(along.forward)
+    signature = inspect.signature(function)
     kept = [p for n, p in signature.parameters.items() if n not in _OF_ALL]
-    vars(forward)["__signature__"] = signature.replace(parameters=kept)
-    return forward
+    vars(of_all)["__signature__"] = signature.replace(parameters=kept)
+    return of_all
 
 
 def _rule_of_all(rule: Rule) -> Callable[..., Any]:

@@ -177,10 +177,14 @@ class Aminmax(Reduction, public=True):
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(3, 4), 0, True))
     reference = over_axes(lambda x, **along: (np.min(x, **along), np.max(x, **along)))
 
-    def forward(x, dim=None, keepdim=False):
-        _check("aminmax", x._layout, dim)
-        plan = plan_reduction(x._layout, dim, keepdim)
-        return return_types.aminmax(_extreme(x, plan, False), _extreme(x, plan, True))
+    def plan(x_layout, dim=None, keepdim=False):
+        _check("aminmax", x_layout, dim)
+        plan = plan_reduction(x_layout, dim, keepdim)
+        if x_layout.numpy_dtype == np.bool_ or not plan.short:
+            return lambda x: return_types.aminmax(_extreme(x, plan, False), _extreme(x, plan, True))
+        kernel, out = EXTREMES[0 if plan.flat else 1], plan.layout(x_layout.numpy_dtype)
+        launches = [(kernel, plan.blocks_of("x"), Written(k, plan.target), k == 1) for k in range(2)]
+        return Launches(launches, [out, out], 2, return_types.aminmax)
 
     def grad_x(g, out, x, dim, keepdim):
         # Either result may be without a gradient, where the loss uses the other only.

@@ -282,16 +282,27 @@ def _median_of_nothing(op: str, x: Tensor) -> Tensor:
     return full((), value, dtype=dtype)
 
 
+def _median_of_all(x: Layout, along: Any, skip_nan: bool) -> Any:
+    """The plan of the lower of the two middle elements of all."""
+    if not x.numel:
+        return lambda x: _median_of_nothing("nanmedian" if skip_nan else "median", x)
+    if not skip_nan:
+        _check_median("median_cpu", x)
+    if x.contiguous:
+        flat = intern(x.numpy_dtype, (x.numel,), None, x.device)
+        found = _median(flat, 0, False, skip_nan, lambda values, _: values)
+        if isinstance(found, Launches):
+            return found
+    return lambda x: along.forward(unrecorded(x).reshape(-1), 0, False)[0]
+
+
 class Median(ExtremumOfAll, along=MedianDim):
     """The lower of the two middle elements; NaN if there is one."""
 
     name = "median_all"
 
-    def forward(x):
-        if not x._layout.numel:
-            return _median_of_nothing("median", x)
-        _check_median("median_cpu", x._layout)
-        return MedianDim.forward(unrecorded(x).reshape(-1), 0, False)[0]
+    def plan(x_layout):
+        return _median_of_all(x_layout, MedianDim, False)
 
 
 class NanMedian(ExtremumOfAll, along=NanMedianDim):
@@ -299,10 +310,8 @@ class NanMedian(ExtremumOfAll, along=NanMedianDim):
 
     name, grad_name = "nanmedian_all", "NanmedianBackward0"
 
-    def forward(x):
-        if not x._layout.numel:
-            return _median_of_nothing("nanmedian", x)
-        return NanMedianDim.forward(unrecorded(x).reshape(-1), 0, False)[0]
+    def plan(x_layout):
+        return _median_of_all(x_layout, NanMedianDim, True)
 
 
 @public
