@@ -54,7 +54,7 @@ def _places(x):
 
     def places(x: Tensor) -> Any:
         found, count = np.empty(n, np.int64), np.empty(1, np.int64)
-        run(x._data.ravel(), found, count)
+        run(x._data.reshape(n), found, count)
         return found[: count.item(0)]
 
     return places

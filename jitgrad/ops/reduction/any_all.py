@@ -136,7 +136,7 @@ def _equal(x, y):
 
     def equal(x: Tensor, y: Tensor) -> bool:
         found = np.empty(1, np.bool_)
-        run(x._data.ravel(), y._data.ravel(), found)
+        run(x._data.reshape(n), y._data.reshape(n), found)
         return found.item(0)
 
     return equal
