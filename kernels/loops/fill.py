@@ -7,7 +7,9 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["arange", "eye", "fill", "fill_strided", "linspace", "linspace_whole", "logspace", "triangle"]
+__all__ = [
+    "arange", "eye", "fill", "fill_strided", "linspace", "linspace_whole", "logspace", "triangle", "triangle_indices",
+]  # fmt: skip
 
 
 @loop(split=("out",))
@@ -87,3 +89,15 @@ def triangle(x, out, diagonal, lower):
             for j in range(x.shape[2]):
                 inside = j - i <= diagonal if lower else j - i >= diagonal
                 out[b, i, j] = x[b, i, j] if inside else T(0)
+
+
+@loop
+def triangle_indices(out, columns, diagonal, lower):
+    """In two rows: rows and columns of a matrix's elements up to a diagonal or, not ``lower``, from it on."""
+    at, row = 0, 0
+    while at < out.shape[1]:
+        cut = min(max(row + diagonal + lower, 0), columns)
+        for column in range(0 if lower else cut, cut if lower else columns):
+            out[0, at], out[1, at] = row, column
+            at += 1
+        row += 1

@@ -15,14 +15,14 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import warn_of_expanded
-from jitgrad.dispatch.operand_checks import check_memory
+from jitgrad.dispatch.operand_checks import check_history, check_memory
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.views import view_of
 from jitgrad.kernels.launch import check_observers
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_pattern import planned_fold
-from jitgrad.ops.indexing.index_put import Index, put, resolve
+from jitgrad.ops.indexing.index_put import Index, put, put_at, resolve
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.expand import Unsqueeze
@@ -149,9 +149,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             self.masked_fill_(key, value)
             return
     given = key if type(key) is tuple else (key,)
-    if not (isinstance(value, Tensor) and value._layout.shape[:1] == (1,)) and _fold(self, given) is not None:
+    if not (isinstance(value, Tensor) and value._layout.shape[:1] == (1,)) and (fold := _fold(self, given)) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
-        put(self, given, value if isinstance(value, Tensor) else _number_like(value, self), False)
+        check_history(self, recorded)
+        places, pattern = fold.resolve(given)
+        put_at(self, places, pattern, value if isinstance(value, Tensor) else _number_like(value, self), False)
         return
     if key is False:  # it names no element: nothing is written, and nothing recorded
         return

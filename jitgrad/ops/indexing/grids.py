@@ -13,15 +13,12 @@ from jitgrad.core.errors import type_name
 from jitgrad.core.layout import CAPACITY, intern, layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import filled
-from jitgrad.dispatch.inplace_ops import InplaceOp
+from jitgrad.dispatch.planned import Launches, Written, planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
-from jitgrad.ops.creation.constants import ones
-from jitgrad.ops.creation.fill import Tril, Triu
+from jitgrad.kernels.loops.fill import triangle_indices
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.index_select import IndexSelect
-from jitgrad.ops.indexing.nonzero import nonzero
-from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.expand import Expand, shapes_broadcast
 from jitgrad.ops.shape.join import Stack
 from jitgrad.ops.shape.split import unbind
@@ -72,19 +69,30 @@ public(meshgrid, method_too=False)
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the elements that ``tril`` keeps, int64 of shape (2, count)."""
-    return _indices_of(Tril, row, col, offset, dtype)
+    return _indices_of("tril_indices", row, col, offset, dtype)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the elements that ``triu`` keeps, int64 of shape (2, count)."""
-    return _indices_of(Triu, row, col, offset, dtype)
+    return _indices_of("triu_indices", row, col, offset, dtype)
 
 
-def _indices_of(triangle: type[InplaceOp], row: int, col: int, offset: int, dtype: Any) -> Tensor:
-    name = f"{triangle.name}_indices"
-    sizes = [int_argument(name, n, k, v) for k, (n, v) in enumerate((("row", row), ("col", col)), 1)]
-    found = Contiguous.apply(nonzero(triangle.apply(ones(*sizes), offset)).t())
+def _indices_of(name: str, row: int, col: int, offset: int, dtype: Any) -> Tensor:
+    named = {"row": row, "col": col, "offset": offset}
+    given = [int_argument(name, label, k, value) for k, (label, value) in enumerate(named.items(), 1)]
+    for label, size in zip(("row", "col"), given, strict=False):
+        if size < 0:
+            raise RuntimeError(f"{label} must be non-negative, got{size}")  # the missing space is PyTorch's
+    found = _triangle_indices(*given, name == "tril_indices")
     return found if dtype is None else found.to(dtype)
+
+
+@planned()
+def _triangle_indices(row, col, offset, lower):
+    cuts = (np.arange(row) + offset + lower).clip(0, col)
+    count = int((cuts if lower else col - cuts).sum())
+    launch = triangle_indices, Written(0), col, offset, lower
+    return Launches([launch] if count else [], [intern(int64.numpy, (2, count))])
 
 
 public(tril_indices, method_too=False)

@@ -235,6 +235,11 @@ def put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate:
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
         values = values.clone() if values._counter is counter_of(x) else values
+    return put_at(x, places, pattern, values, accumulate)
+
+
+def put_at(x: Tensor, places: Tensor, pattern: Pattern, values: Tensor, accumulate: bool) -> Tensor:
+    """``put`` at places that were resolved."""
     _check_values(x._layout, values._layout, pattern.result)
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:
