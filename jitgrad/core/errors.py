@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from jitgrad.core.called_form import as_called
 from jitgrad.core.dtypes import dtype
+from jitgrad.core.overloads import misfit, no_form
+from jitgrad.core.type_names import type_name
 
 __all__ = [
     "LinAlgError", "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
@@ -81,31 +83,16 @@ def not_implemented_for(kernel: str, dtype: dtype) -> NotImplementedError:
     return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type(dtype)}'")
 
 
-_HEAP_TYPE = 1 << 9  # the bit of a class's __flags__ that says that it was made by a class statement
-
-
-def type_name(value: Any) -> str:
-    """The type of ``value`` as errors show it: that of a class written in C with its module, ``numpy.ndarray``.
-
-    A tensor of PyTorch itself, passed by mistake, is named in full; ``Tensor`` is jitgrad's.
-    """
-    kind = type(value)
-    if kind.__name__ == "Tensor" and kind.__module__ == "torch":
-        return "torch.Tensor of PyTorch (jitgrad.from_dlpack takes its memory)"
-    if kind is dtype or (kind.__name__ == "device" and kind.__module__ in ("jitgrad.core.device", "torch")):
-        return f"torch.{kind.__name__}"
-    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
-        return kind.__name__
-    return f"{kind.__module__}.{kind.__name__}"
-
-
 def must_be(op: str, argument: str, position: int | None, kind: str, value: Any, but: str = "") -> TypeError:
     """An argument that is not of ``kind``, PyTorch's name of a type.
 
     ``position`` counts from 1 and counts the tensor that a method is called of: whether the error does, the call tells
     (see called_form.py), as whether it was given by its name. None for one that has no position. ``but``: the end, for
-    what a sequence holds.
+    what a sequence holds. Of an op that has several forms the error lists them (see overloads.py).
     """
+    of_forms = misfit(op)
+    if of_forms is not None:
+        return of_forms
     op, position = as_called(op, argument, position)
     place = "" if position is None else f" (position {position})"
     return TypeError(f"{op}(): argument '{argument}'{place} must be {kind}, {but or f'not {type_name(value)}'}")
@@ -117,7 +104,12 @@ def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeErr
 
 
 def invalid_combination(op: str, args: Sequence[Any], *signatures: str, **named: Any) -> TypeError:
-    """Arguments that fit none of an op's ``signatures``, "(int high, tuple of ints size)", say."""
+    """Arguments that fit none of an op's ``signatures``, "(int high, tuple of ints size)", say.
+
+    Without signatures they are the forms that overloads.py has of the op.
+    """
+    if not signatures:
+        return no_form(op, args, named)
     given = ", ".join([*map(type_name, args), *(f"{name}={type_name(value)}" for name, value in named.items())])
     expected = "".join(f" * {s}\n" for s in signatures)
     return TypeError(

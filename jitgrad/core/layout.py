@@ -18,6 +18,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.block_pool import MIN_BYTES
+from jitgrad.core.called_form import called_name
 from jitgrad.core.errors import type_name
 
 __all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "is_dense", "layout_of"]
@@ -200,18 +201,25 @@ def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bo
         raise RuntimeError("only tensors with up to 64 dims are supported")
     if math.prod([n for n in shape if n]) * numpy_dtype.itemsize < _MOST:
         return
-    for position, n in enumerate(shape, 1):
-        if n >= _MOST:
-            raise TypeError(
-                f"argument 'size' failed to unpack the object at pos {position} with error \"Overflow when unpacking "
-                'long long"'
-            )
+    check_sizes(shape)
     if 0 in shape and max(accumulate(shape, operator.mul)) < 2 * _MOST:
         if contiguous_strides(shape)[0] >= _MOST:
             raise RuntimeError("Stride calculation overflowed")
         return
     what = f"Storage size calculation overflowed with sizes={list(shape)}" if owned else ""
     raise RuntimeError(what or "numel: integer multiplication overflow")
+
+
+def check_sizes(shape: Sequence[int]) -> None:
+    """TypeError for a size beyond 64 bits among those that the program has called a function with."""
+    for position, n in enumerate(shape, 1):
+        if not -_MOST <= n < _MOST:
+            name = called_name()
+            argument = "shape" if name == "reshape" else "size"
+            raise TypeError(
+                f"{name}(): argument '{argument}' failed to unpack the object at pos {position} with error \"Overflow "
+                'when unpacking long long"'
+            )
 
 
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
@@ -318,6 +326,7 @@ def normalize_dim(dim: int, ndim: int) -> int:
         dim = as_int(dim)
     bound = max(ndim, 1)  # a tensor without dims takes 0 and -1, as if it had one
     if not -bound <= dim < bound:
+        as_int(dim)
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )

@@ -47,7 +47,7 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
         written = [into_out(op, r, o) for r, o in zip(result, out, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
-        raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
+        raise must_be(op, "out", None, "Tensor", out)
     if grad_state.levels and (wrapped := outermost_wrapped((result, out))) is not None:
         if wrapped._level.randomness:
             raise RuntimeError(

@@ -19,6 +19,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import must_be
+from jitgrad.core.overloads import misfit
 from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
@@ -185,11 +186,11 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
     which speaks of a dtype. But where Python misses an argument, the words are those of PyTorch's ops. What PyTorch has
     in ``nn.functional`` are functions of Python's, with Python's words.
     """
+    if type(error) is TypeError and _is_miscalled(str(error), name) and (of_forms := misfit(name)) is not None:
+        raise of_forms from None
     missed = _MISSED.fullmatch(str(error)) if type(error) is TypeError else None
     if missed and missed[1].lstrip("_") == name and not hasattr(sys.modules.get("jitgrad.nn.functional"), name):
         raise TypeError(f'{name}() missing 1 required positional arguments: "{missed[2]}"') from None
-    if type(error) is TypeError and str(error).startswith("argument 'size' failed"):  # of a layout, which knows no op
-        raise TypeError(f"{name}(): {error}") from None
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
     if any(map(is_overriding, (*args, *kwargs.values()))):  # the error is that of the object that has taken over
@@ -221,6 +222,13 @@ def _is_own(text: str, name: str) -> bool:
     return named[1].strip("_") == name.strip("_") if named else text.startswith("expected ")
 
 
+def _is_miscalled(text: str, name: str) -> bool:
+    """Whether an error says that the parameters of ``name`` do not take the arguments."""
+    named = _OP_NAME.match(text)
+    return named is not None and named[1] == name and _MISCALLED.match(text, named.end()) is not None
+
+
+_MISCALLED = re.compile(r" (takes .* positional|missing \d|got an unexpected keyword)")
 _OP_NAME = re.compile(r"(\w+)\(\)")
 PUBLIC_NAMES = {"self": "input", "x": "input", "y": "other"}  # PyTorch's names of what we call self, x and y
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import must_be, type_name
-from jitgrad.core.layout import as_int
+from jitgrad.core.layout import as_int, check_sizes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
 
@@ -173,6 +173,7 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
         )
     if not unknown and product == numel:
         return tuple(shape)
+    check_sizes(shape)
     if not unknown or product == 0 or numel % product:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
     return tuple(numel // product if n == -1 else n for n in shape)

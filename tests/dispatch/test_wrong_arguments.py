@@ -15,12 +15,7 @@ X = torch.ones(3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: torch.clamp(X, min="a"), "clamp(): argument 'min' must be Tensor, not str"),
-        (lambda: X.pow("a"), "pow(): argument 'exponent' (position 1) must be Tensor, not str"),
-        (lambda: X.lerp_(X, "a"), "lerp_(): argument 'weight' (position 2) must be Tensor, not str"),
         (lambda: torch.div(X, "a"), "div(): argument 'other' (position 2) must be Tensor, not str"),
-        (lambda: torch.where(X > 0, X, "a"), "where(): argument 'other' (position 3) must be Tensor, not str"),
-        (lambda: torch.lerp(X, X, "a"), "lerp(): argument 'weight' (position 3) must be Tensor, not str"),
         (lambda: torch.addcmul(X, X, X, value="a"), "addcmul(): argument 'value' must be Number, not str"),
         (lambda: torch.add(X, X, alpha="a"), "add(): argument 'alpha' must be Number, not str"),
         (lambda: X.sub_(X, alpha="a"), "sub_(): argument 'alpha' must be Number, not str"),
@@ -121,8 +116,37 @@ def test_numbers_are_no_flags(call):
     variables = {"torch": torch, "x": torch.ones(3), "i": torch.tensor([0])}
     eval(call.replace("=1)", "=True)"), variables)
     name = re.search(r"(\w+)\(", call.removeprefix("torch."))[1]
-    with pytest.raises(TypeError, match=rf"{name}\(\): argument '{flag}'( \(position \d\))? must be bool, not int"):
+    one_form = rf"{name}\(\): argument '{flag}'( \(position \d\))? must be bool, not int"
+    several = rf"{name}\(\) received an invalid combination of arguments - got \(.*{flag}=int"
+    with pytest.raises(TypeError, match=f"{one_form}|{several}"):
         eval(call, variables)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("torch.clamp(x, min='a')", "(Tensor, min=str)"), ("x.clamp(min='a')", "(min=str, )"),
+        ("x.pow('a')", "(str)"), ("x.lerp_(x, 'a')", "(Tensor, str)"), ("torch.eq(x, 'a')", "(Tensor, str)"),
+        ("torch.where(x > 0, x, 'a')", "(Tensor, Tensor, str)"), ("x.dsplit('a')", "(str)"),
+        ("x.multiply('a')", "(str)"), ("x.sum(foo=1)", "(foo=int, )"), ("torch.sum()", "()"),
+        ("torch.linalg.pinv(x[None], 'a')", "(Tensor, str)"), ("x.bernoulli(p='a')", "(p=str, )"),
+    ],
+)  # fmt: skip
+def test_of_several_forms_all_are_listed(call, given):
+    with pytest.raises(TypeError, match=rf"^\w+\(\) received an invalid combination of arguments - got ") as caught:
+        eval(call, {"torch": torch, "x": X})
+    head, _, forms = str(caught.value).partition("got ")
+    assert head.split("(")[0].removeprefix("linalg_") in call
+    assert forms.startswith(f"{given}, but expected one of:\n * (")
+
+
+@pytest.mark.parametrize("call", ["torch.empty(2**63)", "x.view(2**63)", "x.new_zeros(2, 2**63)", "x.reshape(2**63)"])
+def test_sizes_beyond_64_bits(call):
+    words = r"\(\): argument '(size|shape)' failed to unpack the object at pos \d with error \"Overflow when unpacking"
+    with pytest.raises(TypeError, match=words):
+        eval(call, {"torch": torch, "x": X})
+    with pytest.raises(ValueError, match="^Overflow when unpacking long long"):
+        X.sum(2**63)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +156,7 @@ def test_numbers_are_no_flags(call):
         ("torch.flip(x, 1)", "flip(): argument 'dims' (position 2) must be tuple of ints, not int"),
         ("torch.permute(x, 0)", "permute(): argument 'dims' (position 2) must be tuple of ints, not int"),
         ("torch.zeros(size=2)", "zeros(): argument 'size' must be tuple of ints, not int"),
-        ("torch.rand(2, foo=1)", "rand() got an unexpected keyword argument 'foo'"),
+        ("torch.zeros(2, foo=1)", "zeros() got an unexpected keyword argument 'foo'"),
         ("torch.rand(2, size=(2,))", "rand() got multiple values for argument 'size'"),
         ("x.unsqueeze(dim='a')", "unsqueeze(): argument 'dim' must be int, not str"),
         ("x.unsqueeze('a')", "unsqueeze(): argument 'dim' (position 1) must be int, not str"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import must_be, must_be_tensor, overflow, type_name
+from jitgrad.core.errors import must_be, must_be_tensor, overflow
 from jitgrad.core.layout import Layout, cache, halves, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -46,7 +46,7 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
         return dtype
     if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
         return dtypes.by_name(_PYTHON_TYPES[dtype])
-    raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {type_name(dtype)}")
+    raise must_be(op, "dtype", None, "torch.dtype", dtype)
 
 
 def fits(value: Any, dtype: dtypes.dtype) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import must_be_tensor, type_name
+from jitgrad.core.errors import invalid_combination, must_be_tensor
 from jitgrad.core.layout import Layout, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, address, wrap
@@ -156,12 +156,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         own = not value._layout.ndim and value._counter is counter_of(self)
         return FillWith.inplace(self, value.clone() if own else value)
     if not isinstance(value, NUMBERS):
-        name = type_name(value)
-        raise TypeError(
-            f"fill_() received an invalid combination of arguments - got ({name}), but expected one of:\n * (Tensor "
-            f"value)\n      didn't match because some of the arguments have invalid types: (!{name}!)\n * (Number "
-            f"value)\n      didn't match because some of the arguments have invalid types: (!{name}!)\n"
-        )
+        raise invalid_combination("fill_", (self, value))
     return Fill.inplace(self, value)
 
 

@@ -11,14 +11,20 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as Device
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import cpp_type, invalid_combination, not_implemented_for, overflow, scalar_type, type_name
+from jitgrad.core.errors import (
+    cpp_type,
+    invalid_combination,
+    not_implemented_for,
+    overflow,
+    scalar_type,
+)
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.operand_checks import has_internal_overlap
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import int_argument, is_int, number_argument
+from jitgrad.dispatch.sizes import int_argument, number_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 from jitgrad.ops.creation.constants import as_dtype, convert_number, finished, new
@@ -86,7 +92,7 @@ def _planned_range(
 ) -> tuple[Layout, Any, Any]:
     """(the layout of ``arange``, start, step) of its arguments."""
     if len(bounds) + len(named) == 0:
-        raise invalid_combination("arange", (), "(Number end)", "(Number start, Number end, Number step = 1)")
+        raise invalid_combination("arange", ())
     order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
     given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
     if unknown := set(given) - {"start", "end", "step"}:
@@ -137,8 +143,7 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None 
 
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
     """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
-    if not is_int(steps):
-        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type_name(steps)}")
+    int_argument(op, "steps", 3, steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)

@@ -370,11 +370,7 @@ def _source_or_value(op: str, dim: Any, index: Any, src: Any, value: Any) -> Any
     """What ``scatter`` writes: ``src`` or ``value``, whichever was given; TypeError if none was, or both."""
     if (src is None) == (value is None):
         both = {} if src is None else {"value": value, "src": src}
-        raise invalid_combination(
-            op, (dim, index),
-            "(int dim, Tensor index, Tensor src)", "(int dim, Tensor index, Tensor src, *, str reduce)",
-            "(int dim, Tensor index, Number value)", "(int dim, Tensor index, Number value, *, str reduce)", **both,
-        )  # fmt: skip
+        raise invalid_combination(op, (dim, index), **both)
     return value if src is None else src
 
 

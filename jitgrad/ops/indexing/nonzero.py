@@ -14,6 +14,7 @@ from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import check_out, into_out, takes_out
 from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
@@ -95,7 +96,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 
     ``as_tuple``: a vector for each dim instead, with which the tensor can be indexed.
     """
-    if not as_tuple:
+    if not as_flag(as_tuple):
         if out is None:
             return indices_of(input)
         check_out(out, (input,))

@@ -123,13 +123,7 @@ def searchsorted(
     """
     values = self if input is ... else input
     if not isinstance(sorted_sequence, Tensor) or not isinstance(values, (Tensor, *NUMBERS)):
-        raise invalid_combination(
-            "searchsorted", (sorted_sequence, values),
-            "(Tensor sorted_sequence, Tensor input, *, bool out_int32 = False, bool right = False, str side = None, "
-            "Tensor sorter = None, Tensor out = None)",
-            "(Tensor sorted_sequence, Number self, *, bool out_int32 = False, bool right = False, str side = None, "
-            "Tensor sorter = None, Tensor out = None)",
-        )  # fmt: skip
+        raise invalid_combination("searchsorted", (sorted_sequence, values))
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
@@ -145,11 +139,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     A value that is a boundary belongs to the interval that ends there, with ``right`` to the one that begins there.
     """
     if not isinstance(boundaries, Tensor) or not isinstance(input, (Tensor, *NUMBERS)):
-        raise invalid_combination(
-            "bucketize", (input, boundaries),
-            "(Tensor input, Tensor boundaries, *, bool out_int32 = False, bool right = False, Tensor out = None)",
-            "(Number self, Tensor boundaries, *, bool out_int32 = False, bool right = False)",
-        )  # fmt: skip
+        raise invalid_combination("bucketize", (input, boundaries))
     if boundaries._layout.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._layout.ndim})")
     return _places(boundaries, input, out_int32, right)
@@ -184,15 +174,7 @@ class Member(Structured):
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
-        raise invalid_combination(
-            "isin", (elements, test_elements),
-            "(Tensor elements, Tensor test_elements, *, bool assume_unique = False, bool invert = False, "
-            "Tensor out = None)",
-            "(Number element, Tensor test_elements, *, bool assume_unique = False, bool invert = False, "
-            "Tensor out = None)",
-            "(Tensor elements, Number test_element, *, bool assume_unique = False, bool invert = False, "
-            "Tensor out = None)",
-        )  # fmt: skip
+        raise invalid_combination("isin", (elements, test_elements))
     if isinstance(elements, Tensor) and isinstance(test_elements, Tensor):
         mine, theirs = elements._layout.dtype, test_elements._layout.dtype
         if mine is theirs and mine.category in (1, 2):

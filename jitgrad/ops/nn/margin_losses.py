@@ -162,7 +162,7 @@ def gaussian_nll_loss(
             raise ValueError("var has negative entry/entries")
         var = input.new_full(input.shape, var)
     elif not isinstance(var, Tensor):
-        raise invalid_combination("any", (var < 0,), "(Tensor input, *, Tensor out = None)")
+        raise invalid_combination("any", (var < 0,))
     elif (var < 0).any():
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():

@@ -235,10 +235,7 @@ def _rounded(mode: str | None, input: Any, other: Any) -> table.Function:
     if mode is None:
         return table.div_unrounded
     if not isinstance(mode, str):
-        raise invalid_combination(
-            "div", (input, other, mode), "(Tensor input, Tensor other, *, Tensor out = None)",
-            "(Tensor input, Tensor other, *, str rounding_mode, Tensor out = None)",
-        )  # fmt: skip
+        raise invalid_combination("div", (input, other), rounding_mode=mode)
     if mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     _refuse_zero(input, other)

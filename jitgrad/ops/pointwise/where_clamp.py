@@ -102,8 +102,7 @@ def _clamp_op(x: Any, min: Any, max: Any) -> table.Function:
     given = [b for b in (min, max) if b is not None]
     tensors = [isinstance(b, Tensor) for b in given]
     if any(tensors) and not all(tensors):
-        raise invalid_combination("clamp", (x, min, max), "(Tensor input, Tensor min = None, Tensor max = None)",
-                                  "(Tensor input, Number min = None, Number max = None)")  # fmt: skip
+        raise invalid_combination("clamp", (x, min, max))
     if min is not None and max is not None:
         return table.clamp if all(tensors) else table.clamp_numbers
     if max is None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from jitgrad.core.dtypes import dtype, float64
-from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
+from jitgrad.core.errors import cpp_type, must_be, not_implemented_for, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.settings import finfo
@@ -43,7 +43,7 @@ def generator_for(op: str, generator: Any) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {type_name(generator)}")
+        raise must_be(op, "generator", None, "torch.Generator", generator)
     return generator
 
 

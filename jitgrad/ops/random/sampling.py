@@ -156,8 +156,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     if not isinstance(size, (tuple, list)):
         if bounds:
             raise must_be("randint", "size", len(args), "tuple of ints", size)
-        raise invalid_combination("randint", args, "(int high, tuple of ints size)",
-                                  "(int low, int high, tuple of ints size)")  # fmt: skip
+        raise invalid_combination("randint", args)
     low, high = _low_and_high("randint", 1, bounds, named)
     if grad_state.levels:
         check_draw(out=out)
@@ -256,12 +255,6 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 
 
-_NORMAL = (
-    "(Tensor mean, Tensor std)", "(Tensor mean, float std = 1)", "(float mean, Tensor std)",
-    "(float mean, float std, tuple of ints size)",
-)  # fmt: skip
-
-
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:  # fmt: skip
@@ -270,7 +263,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         check_draw(mean, std, out=out)
     if size is not None or not (isinstance(mean, Tensor) or isinstance(std, Tensor)):
         if not (is_real(mean) and is_real(std)):
-            raise invalid_combination("normal", (mean, std), *_NORMAL)
+            raise invalid_combination("normal", (mean, std))
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         shape = size_argument("normal", (size,))
         check_dims(shape)

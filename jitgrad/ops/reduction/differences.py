@@ -175,8 +175,7 @@ public(gradient, method_too=False)
 def _panels(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[Any, Any, int]:
     """(sums of neighbours of ``y``, distances of their places, dim)."""
     if x is not None and dx is not None:
-        raise invalid_combination(op, (y, x), "(Tensor y, Tensor x, *, int dim = -1)",
-                                  "(Tensor y, *, Number dx = 1, int dim = -1)")  # fmt: skip
+        raise invalid_combination(op, (y, x))
     d, shape = normalize_dim(dim, y._layout.ndim), y._layout.shape
     if y._layout.dtype.category == 0 or (x is not None and x._layout.dtype.category == 0):
         named = "`y`" if x is None else "`x` or `y`"

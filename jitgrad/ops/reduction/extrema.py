@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.errors import not_implemented_for, type_name
+from jitgrad.core.errors import invalid_combination, not_implemented_for
 from jitgrad.core.layout import Layout, as_int, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -288,14 +288,7 @@ def _one_dim(op: str, dim: Any) -> int:
     try:
         return as_int(dim)
     except TypeError:
-        name = type_name(dim)
-    got = f"!{name}!"
-    raise TypeError(
-        f"{op}() received an invalid combination of arguments - got ({name}), but expected one of:\n"
-        f" * ()\n      didn't match because some of the arguments have invalid types: ({got})\n"
-        f" * (Tensor other)\n      didn't match because some of the arguments have invalid types: ({got})\n"
-        " * (int dim, bool keepdim = False)\n"
-    )
+        raise invalid_combination(op, (dim,)) from None
 
 
 def _place_batched(call: BatchedCall) -> Tensor:

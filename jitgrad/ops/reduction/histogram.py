@@ -225,13 +225,6 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
     return _counted(columns, edges, even, weight, as_flag(density)), edges
 
 
-_HISTOGRAM = (
-    "(Tensor input, Tensor bins, *, Tensor weight = None, bool density = False, tuple of Tensors out = None)",
-    "(Tensor input, int bins = 100, *, tuple of floats range = None, Tensor weight = None, bool density = False, tuple "
-    "of Tensors out = None)",
-)
-
-
 @public
 @takes_out
 def histogram(
@@ -244,7 +237,7 @@ def histogram(
     """
     given: Any = bins
     if range is not None and (isinstance(bins, Tensor) or not is_int(bins)):
-        raise invalid_combination("histogram", (input, bins), *_HISTOGRAM, range=range)
+        raise invalid_combination("histogram", (input, bins), range=range)
     points = input.reshape(-1, 1)
     given = given if isinstance(bins, Tensor) else int_argument("histogram", "bins", 2, bins)
     flat = None if weight is None else weight.reshape(-1)
@@ -264,7 +257,7 @@ def histogramdd(
     if is_int(bins):
         bins = [bins] * (input._layout.shape[-1] if input._layout.ndim else 1)
     if not isinstance(bins, (tuple, list)) or not all(isinstance(b, Tensor) or is_int(b) for b in bins):
-        raise invalid_combination("histogramdd", (input, bins), "(Tensor input, tuple of ints bins, *, ...)")
+        raise invalid_combination("histogramdd", (input, bins))
     counts, edges = _histogram(input, bins, range, weight, density)
     shown: Any = tuple(edges)
     return return_types.histogramdd(counts, shown)

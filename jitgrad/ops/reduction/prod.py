@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.errors import invalid_combination, must_be_tensor
 from jitgrad.core.layout import as_int, intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -21,7 +21,7 @@ from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
-from jitgrad.ops.reduction.sums import accumulated, invalid_dim
+from jitgrad.ops.reduction.sums import accumulated
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["one_in_place_of_each"]
@@ -111,7 +111,7 @@ def _dim(dim: Any) -> int:
     try:
         return as_int(dim)
     except TypeError:
-        raise invalid_dim("prod", dim, "int") from None
+        raise invalid_combination("prod", (dim,)) from None
 
 
 @public

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
+from jitgrad.core.errors import invalid_combination, must_be_tensor, scalar_type
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.dispatch import table
@@ -23,7 +23,7 @@ from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_red
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.view import relaying
 
-__all__ = ["MeanDim", "SumDim", "accumulated", "invalid_dim", "mean_values", "sum_values", "sums"]
+__all__ = ["MeanDim", "SumDim", "accumulated", "mean_values", "sum_values", "sums"]
 
 SUMS = (kernels.sum_rows, kernels.sum_columns)
 
@@ -195,18 +195,8 @@ def _dims(op: str, dim: Any) -> int | tuple[int, ...] | None:
     try:
         return dims_argument(dim)
     except TypeError:
-        raise invalid_dim(op, dim, "tuple of ints") from None
-
-
-def invalid_dim(op: str, dim: Any, kind: str) -> TypeError:
-    """The error of a reduction that takes ``kind`` as its dim."""
-    # sum(keepdim=True) without a dim is no overload of PyTorch's.
-    got = "keepdim=bool, " if dim is FULL else type_name(dim)
-    return TypeError(
-        f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n"
-        " * (*, torch.dtype dtype = None)\n"
-        f" * ({kind} dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
-    )
+        # sum(keepdim=True) without a dim is no form of PyTorch's.
+        raise invalid_combination(op, (dim,)) from None
 
 
 @public

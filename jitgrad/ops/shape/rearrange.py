@@ -382,12 +382,7 @@ def repeat_interleave(input: Tensor, repeats: Any = _ABSENT, dim: int | None = N
     if not isinstance(repeats, Tensor):
         if is_int(repeats):
             return _repeat_each(x, int(repeats), d, output_size)
-        raise invalid_combination(
-            "repeat_interleave", (input, repeats),
-            "(Tensor input, Tensor repeats, int dim = None, *, int output_size = None)",
-            "(Tensor repeats, *, int output_size = None)",
-            "(Tensor input, int repeats, int dim = None, *, int output_size = None)",
-        )  # fmt: skip
+        raise invalid_combination("repeat_interleave", (input, repeats))
     if repeats._layout.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     size = x._layout.shape[d] if x._layout.ndim else 1

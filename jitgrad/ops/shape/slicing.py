@@ -261,7 +261,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if isinstance(start, Tensor) and (start._layout.ndim or start._layout.dtype.category != 1):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     d = normalize_dim(int_argument("narrow", "dim", 2, dim), input._layout.ndim)
-    n, start, length = input._layout.shape[d], as_int(start), int_argument("narrow", "length", 4, length)
+    start, length = int_argument("narrow", "start", 3, start), int_argument("narrow", "length", 4, length)
+    n = input._layout.shape[d]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:

@@ -159,7 +159,7 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
     if (not each and size is None) or (len(each) > 1 and not is_int(each[0])):
-        raise invalid_combination("view", each, "(torch.dtype dtype)", "(tuple of ints size)")
+        raise invalid_combination("view", (self, *each))
     if each and (isinstance(each[0], dtypes.dtype) or each[0] is float):
         return ViewAsDtype.apply(self, each[0])
     return Reshaped.apply(self, size_argument("view", each, "size", size))
