@@ -17,7 +17,7 @@ from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_gr
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
 from jitgrad.core.dtypes import (
     bfloat16, bool_, complex128, complex64, dtype, float16, float32, float64, get_default_dtype, int16, int32, int64,
-    int8, promote_types, uint16, uint32, uint64, uint8,
+    int8, uint16, uint32, uint64, uint8,
 )  # fmt: skip
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads

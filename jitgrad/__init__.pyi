@@ -107,7 +107,6 @@ from jitgrad.core.dtypes import int16 as int16
 from jitgrad.core.dtypes import int32 as int32
 from jitgrad.core.dtypes import int64 as int64
 from jitgrad.core.dtypes import int8 as int8
-from jitgrad.core.dtypes import promote_types as promote_types
 from jitgrad.core.dtypes import uint16 as uint16
 from jitgrad.core.dtypes import uint32 as uint32
 from jitgrad.core.dtypes import uint64 as uint64
@@ -1694,6 +1693,8 @@ def prod(
     keepdims: builtins.bool = False,
 ) -> Tensor:
     """Product of all elements or along one dim; 1 where there is nothing."""
+def promote_types(type1: Any, type2: Any) -> dtypes.dtype:
+    """The smallest dtype that both can be cast to, by PyTorch's rules."""
 def put(
     input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False, *, out: Tensor | None = None,
 ) -> Tensor:

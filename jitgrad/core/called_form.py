@@ -29,8 +29,10 @@ def as_called(op: str, argument: str, position: int | None) -> tuple[str, int | 
 
 
 def called_name() -> str:
-    """The name of the function or method that the program has called; "" if it has called none by a name."""
-    return _called().name or ""
+    """The name of the function or method of PyTorch's that the program has called; "" if it has called none."""
+    name, face = _called().name, sys.modules["jitgrad"]
+    known = name is not None and (hasattr(face.Tensor, name) or hasattr(face, name))
+    return name if known else ""  # type: ignore[return-value]
 
 
 def arguments_of_call(op: str) -> tuple[str, bool, list[Any], dict[str, Any]] | None:
@@ -41,7 +43,7 @@ def arguments_of_call(op: str) -> tuple[str, bool, list[Any], dict[str, Any]] | 
     operator, ``f(*a)``.
     """
     call = _called()
-    if call.count is None or call.inside is None:
+    if call.arguments is None or call.inside is None:
         return None
     name, method = (op, _name_of(op, call)[1]) if call.name is None else (call.name, not call.module)
     home = call.module.rpartition(".")[2]
@@ -56,7 +58,7 @@ def arguments_of_call(op: str) -> tuple[str, bool, list[Any], dict[str, Any]] | 
         by_name |= given[names[parameters + only_named + bool(code.co_flags & inspect.CO_VARARGS)]]
     if any(n not in by_name for n in (*names[:parameters], *call.keywords)):
         return None
-    count = call.count - len(call.keywords)
+    count = call.arguments - len(call.keywords)
     values = [*[given[n] for n in names[:parameters]], *further][: count + call.bound]
     return name, method, values[method:], {n: by_name[n] for n in call.keywords}
 
@@ -66,14 +68,14 @@ class _Call(NamedTuple):
 
     name: that of the attribute that was called, None if it was none. module: the module's that has it, "" for a
     method. bound: whether the tensor stands before the name. keywords: those of the call, none if it has ``**``.
-    count: of arguments, None if it is unknown. inside: the frame of what was called.
+    arguments: how many, None if it is unknown. inside: the frame of what was called.
     """
 
     name: str | None = None
     module: str = ""
     bound: bool = False
     keywords: Sequence[str] = ()
-    count: int | None = None
+    arguments: int | None = None
     inside: FrameType | None = None
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["all_dtypes", "by_name", "dtype", "from_numpy_dtype", "get_default_dtype", "promote", "set_default_dtype"]
+__all__ = [
+    "all_dtypes", "by_name", "dtype", "from_argument", "from_numpy_dtype", "get_default_dtype", "promote",
+    "set_default_dtype",
+]  # fmt: skip
 
 # NumPy's kind of a dtype -> its category. Promotion compares categories before sizes: an int64 tensor and a float32
 # tensor give float32, where NumPy gives float64.
@@ -110,6 +113,16 @@ def all_dtypes() -> tuple[dtype, ...]:
 def by_name(name: str) -> dtype:
     """Return the dtype called ``name``, e.g. "float32" or PyTorch's alias "float"."""
     return _ALL[ALIASES.get(name, name)]
+
+
+def from_argument(value: Any) -> dtype | None:
+    """A dtype as programs may write it, also as Python's float, int, bool or complex; None for what is none."""
+    if isinstance(value, dtype):
+        return value
+    return _ALL[_PYTHON_TYPES[value]] if isinstance(value, type) and value in _PYTHON_TYPES else None
+
+
+_PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 
 
 def from_numpy_dtype(numpy_dtype: Any) -> dtype:

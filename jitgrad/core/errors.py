@@ -20,8 +20,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class LinAlgError(RuntimeError):
+class _LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or otherwise such that an op of linear algebra has no result."""
+
+
+LinAlgError = _LinAlgError  # its public name; errors show PyTorch's other one
 
 
 class _Names(NamedTuple):  # a dtype in the errors of PyTorch's C++: the type, and the name of the type

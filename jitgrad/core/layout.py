@@ -214,7 +214,7 @@ def check_sizes(shape: Sequence[int]) -> None:
     """TypeError for a size beyond 64 bits among those that the program has called a function with."""
     for position, n in enumerate(shape, 1):
         if not -_MOST <= n < _MOST:
-            name = called_name()
+            name = called_name() or "empty"
             argument = "shape" if name == "reshape" else "size"
             raise TypeError(
                 f"{name}(): argument '{argument}' failed to unpack the object at pos {position} with error \"Overflow "

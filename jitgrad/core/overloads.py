@@ -237,6 +237,11 @@ repeat_interleave:
     Tensor input, Tensor repeats, int dim = None, *, int output_size = None
     Tensor repeats, *, int output_size = None
     Tensor input, int repeats, int dim = None, *, int output_size = None
+result_type:
+    Tensor tensor, Tensor other
+    Number scalar, Tensor tensor
+    Tensor tensor, Number other
+    Number scalar1, Number scalar2
 round:
     Tensor input, *, Tensor out = None
     Tensor input, *, int decimals, Tensor out = None
@@ -378,7 +383,7 @@ def _least(form: list[str]) -> int:
 # the last word of an item for its name and what stands before for its type, also where there is a default.
 
 
-def _verdict(form: list[str], args: Sequence[Any], named: Mapping[str, Any]) -> str:
+def _verdict(form: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> str:
     form = form or [""]
     if len(form) != len(args) + len(named):
         return ""

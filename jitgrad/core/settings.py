@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import must_be
 from jitgrad.core.layout import forget_plans
 from jitgrad.kernels import threads
 
@@ -29,12 +30,19 @@ def set_default_dtype(d: dtypes.dtype) -> None:
     forget_plans()
 
 
+def _dtype_argument(name: str, value: Any) -> dtypes.dtype:
+    found = dtypes.from_argument(value)
+    if found is None:
+        raise must_be(name, "type", 1, "torch.dtype", value)
+    return found
+
+
 # NumPy's numbers as Python's, and dtypes by name: PyTorch's attributes have these types.
 class finfo:
     """Numerical limits of a floating-point dtype: ``eps``, ``max``, ``min``, ``tiny``, ``resolution``, ``bits``."""
 
-    def __init__(self, dtype: dtypes.dtype | None = None):
-        dtype = dtype or dtypes.get_default_dtype()
+    def __init__(self, type: dtypes.dtype = ...):  # type: ignore[assignment]
+        dtype = dtypes.get_default_dtype() if type is ... else _dtype_argument("finfo", type)
         if dtype.category < 2:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"  # sic
@@ -56,7 +64,8 @@ class finfo:
 class iinfo:
     """Numerical limits of an integer dtype: ``max``, ``min``, ``bits``."""
 
-    def __init__(self, dtype: Any):
+    def __init__(self, type: dtypes.dtype):
+        dtype = _dtype_argument("iinfo", type)
         if dtype.category == 0:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if dtype.category != 1:

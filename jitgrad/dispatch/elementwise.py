@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be, type_name
+from jitgrad.core.errors import must_be, overflow, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, broadcast_shapes, cache, halves, intern
@@ -233,7 +233,8 @@ class ElementwiseOp:
         kind = "Number" if name in op.scalars else "Tensor"
         if not op.public and op.name not in FUNCTIONS:
             return TypeError(f"must be {kind}, not {type_name(value)}")
-        label = f"tensor{position}" if name in op.inputs and "z" in op.inputs else PUBLIC_NAMES.get(name, name)
+        several = position and name in op.inputs and "z" in op.inputs
+        label = f"tensor{position}" if several else PUBLIC_NAMES.get(name, name)
         return must_be(op.name, label, position + 1, kind, value)
 
     def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], target: Layout | None) -> ForwardPlan:
@@ -333,4 +334,6 @@ _CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 
 def cast_number(dtype: np.dtype[Any], value: Any) -> Any:
     """A number as the Python type of the compute dtype: a kernel is compiled for one type of number, not for each."""
+    if isinstance(value, complex) and dtype.kind != "c":
+        raise overflow(dtypes.from_numpy_dtype(dtype))
     return _CAST[dtype.kind](value)

@@ -91,7 +91,7 @@ def _with_gaps(x: Tensor) -> Tensor:
 
 def _row_major(x: Tensor) -> Tensor:
     layout = x._layout
-    if not layout.contiguous:
+    if not (layout.contiguous and layout.numel):  # what is empty counts as row-major whatever its strides
         return copy_to_layout(x, intern(layout.numpy_dtype, layout.shape, None, layout.device))
     return _without_gaps(x)
 

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.overriding import is_overriding, retried
-from jitgrad.dispatch.sizes import is_int, is_real
+from jitgrad.dispatch.sizes import as_ints, is_int, is_real
 from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
@@ -47,7 +47,9 @@ TYPES = _by_name({
     "condition where.input xlogy.input pow.input lerp.weight lerp_.weight scatter.src scatter_.src": "Tensor | _Number",
     "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
     "bernoulli.p bernoulli_.p": "Tensor | float",
-    "angle": "Tensor",
+    "angle real": "Tensor",
+    "elu.alpha leaky_relu.negative_slope softplus.beta softplus.threshold": "_Number",
+    "scatter_reduce.reduce index_reduce.reduce": "str",
     "set_.source": "Any",  # a tensor or a storage
     "repeat_interleave.repeats": "Tensor | int",
     "max.dim min.dim": "Tensor | int",
@@ -158,6 +160,7 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "float": (is_real, "float"),
     "int": (is_int, "int"),
     "bool": (_is_bool, "bool"),
+    "str": (lambda value: isinstance(value, str), "str"),
     "None": (lambda value: value is None, "None"),
     "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
     "tuple[int, ...]": (lambda values: _all(values, is_int), "tuple of ints"),  # where PyTorch takes no single int
@@ -191,29 +194,47 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
     missed = _MISSED.fullmatch(str(error)) if type(error) is TypeError else None
     if missed and missed[1].lstrip("_") == name and not hasattr(sys.modules.get("jitgrad.nn.functional"), name):
         raise TypeError(f'{name}() missing 1 required positional arguments: "{missed[2]}"') from None
-    if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
-        return
     if any(map(is_overriding, (*args, *kwargs.values()))):  # the error is that of the object that has taken over
         return
-    if type(error) is ValueError and str(error).startswith("array is too big"):  # NumPy's words
-        raise RuntimeError(f"{name}(): numel: integer multiplication overflow") from None
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:  # too many or too few arguments, which Python's own error says
+        bound = None
+    given = [] if bound is None else list(_given(name, bound))
+    if any(type(value) is int and _is_too_long(value, types) for _, _, value, types in given):
+        raise ValueError("Overflow when unpacking long long") from None
+    if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
+    if type(error) is ValueError and str(error).startswith("array is too big"):  # NumPy's words
+        raise RuntimeError(f"{name}(): numel: integer multiplication overflow") from None
+    for position, parameter, value, types in given:
+        if not any(_FITS[t][0](value) for t in types):
+            label = PUBLIC_NAMES.get(parameter, parameter)
+            place = None if parameter in kwargs else position
+            kind = next((t for t in types if t == "Sequence[int]"), types[0])
+            # The error that it replaces speaks of a step inside: a traceback that shows both would teach nothing.
+            if kind == "Sequence[int]" and isinstance(value, (tuple, list)):
+                try:
+                    as_ints(name, value, label, place)
+                except TypeError as of_element:
+                    raise of_element from None
+            raise must_be(name, label, place, _FITS[kind][1], value) from None
+
+
+def _is_too_long(value: int, types: Sequence[str]) -> bool:
+    return not -(2**63) <= value < 2**63 and not {"int", "Sequence[int]"}.isdisjoint(types)
+
+
+def _given(name: str, bound: inspect.BoundArguments) -> Iterator[tuple[int, str, Any, list[str]]]:
+    """(position, parameter, argument, its types) of the arguments whose types are known and that are no defaults."""
     for position, parameter in enumerate(bound.signature.parameters.values(), 1):
         if parameter.name not in bound.arguments or parameter.kind in (
             Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
         ):  # fmt: skip
             continue
         value, types = bound.arguments[parameter.name], _alternatives(parameter_type(name, parameter))
-        if value is parameter.default or not all(t in _FITS for t in types):
-            continue
-        if not any(_FITS[t][0](value) for t in types):
-            label = PUBLIC_NAMES.get(parameter.name, parameter.name)
-            # The error that it replaces speaks of a step inside: a traceback that shows both would teach nothing.
-            place = None if parameter.name in kwargs else position
-            raise must_be(name, label, place, _FITS[types[0]][1], value) from None
+        if value is not parameter.default and all(t in _FITS for t in types):
+            yield position, parameter.name, value, types
 
 
 def _is_own(text: str, name: str) -> bool:

@@ -68,7 +68,8 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int | 
     if _INTS.issuperset(map(type, values)):
         return tuple(values)
     for place, value in enumerate(values):
-        if not is_int(value):
+        # PyTorch looks at the type of the first one, and takes a bool for an int behind it.
+        if not is_int(value) and not (place and isinstance(value, bool)):
             if not place:
                 found = f"but found element of type {type_name(value)} at pos 0"
                 raise must_be(op, name, after_tensor(op) if position == 0 else position, "tuple of ints", value, found)

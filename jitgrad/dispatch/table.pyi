@@ -139,6 +139,7 @@ remainder: Function
 remainder_number: Function
 round: Function
 round_decimals: Function
+rrelu_in_evaluation: Function
 rrelu_with_noise: Function
 rsqrt: Function
 rsub: Function

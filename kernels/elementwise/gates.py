@@ -7,7 +7,7 @@ import numpy as np
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
 
-__all__ = ["PreluKernel", "RreluWithNoise"]
+__all__ = ["PreluKernel", "RreluInEvaluation", "RreluWithNoise"]
 
 
 class PreluKernel(Elementwise):
@@ -34,6 +34,7 @@ class RreluWithNoise(Elementwise):
     """``x`` times slopes ``y`` that were drawn for it."""
 
     kind, accepts, numbers, reference = "same", "float", (), np.multiply
+    memory_order = "row-major"
 
     def forward(x, y):
         return x * y
@@ -43,3 +44,19 @@ class RreluWithNoise(Elementwise):
         return constant_in(g * y, x)
 
     grad_y = None
+
+
+class RreluInEvaluation(Elementwise):
+    """``x`` where it is positive, else ``slope * x``: one slope for all."""
+
+    kind, accepts, memory_order, grad_name = "same", "float", "row-major", "RreluWithNoiseBackward0"
+
+    @staticmethod
+    def reference(x, slope=0.25):
+        return np.where(x > 0, x, x * slope).astype(x.dtype)
+
+    def forward(x, slope=0.25):
+        return where(x > 0, x, x * slope)
+
+    def grad_x(g, x, slope):
+        return constant_in(where(x > 0, g, g * slope), x)

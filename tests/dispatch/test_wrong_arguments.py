@@ -188,3 +188,46 @@ def test_more_operands_than_an_op_has():
     for call in (lambda: X.abs_(X), lambda: X.exp_(torch.ones(2)), lambda: X.neg_(2.0)):
         with pytest.raises(TypeError, match=r"TensorBase.\w+_\(\) takes no arguments \(1 given\)"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        ("torch.amax(x, 'a')", TypeError, "amax(): argument 'dim' (position 2) must be tuple of ints, not str"),
+        ("torch.amax(x, [1.5])", TypeError,
+         "amax(): argument 'dim' (position 2) must be tuple of ints, but found element of type float at pos 0"),
+        ("torch.promote_types('a', torch.int8)", TypeError,
+         "promote_types(): argument 'type1' (position 1) must be torch.dtype, not str"),
+        ("torch.finfo({})", TypeError, "finfo(): argument 'type' (position 1) must be torch.dtype, not dict"),
+        ("torch.addcdiv(x, x, x, value=1j)", RuntimeError, "value cannot be converted to type float without overflow"),
+        ("torch.repeat_interleave(x, 2**63)", ValueError, "Overflow when unpacking long long"),
+        ("torch.scatter_reduce(x, 0, x.long(), x, [1])", TypeError,
+         "scatter_reduce(): argument 'reduce' (position 5) must be str, not list"),
+        ("torch.tensor([None], dtype=torch.float32)", TypeError, "must be real number, not NoneType"),
+        ("torch.tensor([None], dtype=torch.int64)", TypeError,
+         "'NoneType' object cannot be interpreted as an integer"),
+        ("torch.logsumexp(x, None)", TypeError,
+         "logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType"),
+        ("torch.normal(x, float('nan'))", RuntimeError, "normal expects std >= 0.0, but found std nan"),
+        ("torch.nn.functional.huber_loss(x, x, delta=float('nan'))", RuntimeError,
+         "huber_loss does not support non-positive values for delta."),
+        ("torch.cosine_similarity(x, x, 0, float('nan'))", RuntimeError, "eps must be non-negative, got: nan"),
+        ("torch.nn.Linear(2**63, 3)", TypeError,
+         "empty(): argument 'size' failed to unpack the object at pos 2 with error \"Overflow when unpacking long long\""),
+    ],
+)  # fmt: skip
+def test_of_any_kind(call, kind, message):
+    with pytest.raises(kind) as caught:
+        eval(call, {"torch": torch, "x": X})
+    assert str(caught.value) == message
+
+
+def test_bools_count_as_sizes_behind_the_first():
+    assert torch.empty(2, True).shape == (2, 1)
+    with pytest.raises(TypeError, match="must be tuple of ints, but found element of type bool at pos 0"):
+        torch.empty((True, 2))
+
+
+def test_dtypes_of_python():
+    assert torch.finfo(float).dtype == "float64" and torch.iinfo(int).bits == 64
+    assert torch.promote_types(float, torch.int32) is torch.float64 and not torch.can_cast(float, torch.int8)

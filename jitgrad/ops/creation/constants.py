@@ -37,15 +37,14 @@ from jitgrad.dispatch.strides import empty_with_strides
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
 
-_PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 
 
 def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
     """A ``dtype=`` argument, which may be Python's float, int, bool or complex."""
     if dtype is None or isinstance(dtype, dtypes.dtype):
         return dtype
-    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
-        return dtypes.by_name(_PYTHON_TYPES[dtype])
+    if (chosen := dtypes.from_argument(dtype)) is not None:
+        return chosen
     raise must_be(op, "dtype", None, "torch.dtype", dtype)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,22 @@ def _python_number(value: Any, dtype: dtypes.dtype) -> Any:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         if value._layout.numel != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-    return value.item() if isinstance(value, (Tensor, np.generic, np.ndarray)) else value
+    if isinstance(value, (Tensor, np.generic, np.ndarray)):
+        return value.item()
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    return _READ[dtype.category](value)
+
+
+def _real(value: Any) -> float:
+    try:
+        return float(value)
+    except TypeError:
+        raise TypeError(f"must be real number, not {type(value).__name__}") from None
+
+
+# By a dtype's category: objects that know their value, such as fractions, as a number; TypeError for others.
+_READ: tuple[Callable[[Any], Any], ...] = (bool, operator.index, _real, _real)
 
 
 def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:

@@ -5,21 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor
 from jitgrad.core.inference import is_inference as made_in_inference
 from jitgrad.core.sparse import SparseLayout
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.registry import FUNCTIONS, public
 
-__all__ = ["can_cast", "result_type"]
+__all__ = ["can_cast", "promote_types", "result_type"]
 
 def can_cast(from_: Any, to: Any) -> bool:
     """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
-    return bool(from_.category <= to.category)
+    source, target = (_dtype("can_cast", n, k, v) for k, (n, v) in enumerate((("from_", from_), ("to", to)), 1))
+    return bool(source.category <= target.category)
+
+
+def promote_types(type1: Any, type2: Any) -> dtypes.dtype:
+    """The smallest dtype that both can be cast to, by PyTorch's rules."""
+    return dtypes.promote_types(
+        _dtype("promote_types", "type1", 1, type1), _dtype("promote_types", "type2", 2, type2)
+    )
+
+
+def _dtype(op: str, name: str, position: int, value: Any) -> dtypes.dtype:
+    found = dtypes.from_argument(value)
+    if found is None:
+        raise must_be(op, name, position, "torch.dtype", value)
+    return found
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
     """The dtype of an op on two tensors or numbers."""
+    if not (isinstance(tensor1, (Tensor, *NUMBERS)) and isinstance(tensor2, (Tensor, *NUMBERS))):
+        raise invalid_combination("result_type", (tensor1, tensor2))
     tensors = [t._layout for t in (tensor1, tensor2) if isinstance(t, Tensor)]
     numbers = [dtypes.category_of(t) for t in (tensor1, tensor2) if not isinstance(t, Tensor)]
     return dtypes.promote([x.dtype for x in tensors if x.ndim], [x.dtype for x in tensors if not x.ndim], numbers)
@@ -49,6 +67,7 @@ public(is_nonzero)
 public(is_same_size)
 public(is_inference)
 public(can_cast, method_too=False)
+public(promote_types, method_too=False)
 public(result_type, method_too=False)
 
 

@@ -12,7 +12,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.sizes import as_flag, int_argument
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops.fft import any_below
 from jitgrad.ops.creation.constants import new
@@ -100,7 +100,9 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
             "`window=torch.ones(n_fft, device=<device>)`."
         )
     is_complex = any(t is not None and t._layout.dtype.is_complex for t in (input, window))
-    if return_complex is None and not is_complex:
+    if return_complex is not None:
+        return_complex = as_flag(return_complex)
+    elif not is_complex:
         raise RuntimeError(
             "stft requires the return_complex parameter be given for real inputs, and will further require that "
             "return_complex=True in a future PyTorch release."

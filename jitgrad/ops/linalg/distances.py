@@ -138,7 +138,7 @@ def _check_rows(a: Layout, b: Layout, p: float) -> None:
     for name, layout in (("X1", a), ("X2", b)):
         if not layout.dtype.is_floating_point:
             raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_type(layout.dtype)}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if a.dtype is not b.dtype:
         raise expected_scalar_type(a.dtype, b.dtype)

@@ -83,9 +83,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     RuntimeError for fewer than two dims, for p <= 0 and for a negative ``maxnorm``.
     """
     order, limit, n = _real("p", 2, p), _real("maxnorm", 4, maxnorm), input._layout.ndim
-    if order <= 0:
+    if not order > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
-    if limit < 0:
+    if not limit >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {limit:g}")
     if n < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {n} dimensions")

@@ -26,7 +26,7 @@ __all__ = ["cosine_similarity", "pairwise_distance"]
 def normalize(input: Tensor, p: Any = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """input / max(norm, eps), with the norms of order ``p`` along ``dim``."""
     divisor = norm(input, p, dim, keepdim=True)
-    result = input / divisor.clamp_min(eps)
+    result = input / divisor.clamp_min(eps).expand_as(input)
     return result if out is None else into_out("div", result, out)
 
 
@@ -40,6 +40,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """
     dim = int_argument("cosine_similarity", "dim", 3, dim)
     eps = float_argument("cosine_similarity", "eps", 4, eps)
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     common = result_type(x1, x2)
     if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type(common)}")

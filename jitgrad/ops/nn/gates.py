@@ -158,7 +158,7 @@ def _rrelu(x: Tensor, lower: float, upper: float, training: bool, generator: Any
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not as_flag(training):
-        return leaky_relu(x, (lower + upper) / 2, inplace)
+        return apply(table.rrelu_in_evaluation, x, (lower + upper) / 2, inplace=inplace)
     if not x._layout.dtype.is_floating_point:
         raise not_implemented_for("rrelu_with_noise_out_cpu", x._layout.dtype)
     source = generator_for("rrelu", generator)

@@ -344,7 +344,7 @@ def smooth_l1_loss(
     _warned_sizes(input, target)
     x, y = matched(input, target)
     beta = float_argument("smooth_l1_loss", "beta", 4, beta)
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:  # the limit, in which the kernels would divide by 0
         return reduced((x - y).abs(), reduction)
@@ -362,7 +362,7 @@ def huber_loss(
     _warned_sizes(input, target)
     x, y = matched(input, target)
     delta = float_argument("huber_loss", "delta", 4, delta)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     kept = input._layout.dtype  # unlike other losses, this one has the dtype of its input
     check_result_cast(x._layout.dtype, kept)

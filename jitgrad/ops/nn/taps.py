@@ -150,8 +150,8 @@ class Tapped(Structured):
 
     def plan(x_layout, maps, transposed=False, source_layout=None):
         made = _plan(x_layout, maps, transposed)
-        if not isinstance(made, Launches):
-            return made
+        if not isinstance(made, Launches) or any(m.kind == "circular" for m in maps):
+            return made  # circular padding is row-major, as in PyTorch, which fills an empty tensor part by part
         return in_format_of(x_layout, made, x=x_layout, source=source_layout)
 
     def grad_x(g, maps, transposed):

@@ -22,7 +22,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
 from jitgrad.ops.indexing.places import checked_index
 from jitgrad.ops.nn.planes import PutInPlanes
-from jitgrad.ops.nn.taps import as_volume, in_format_of, under_name
+from jitgrad.ops.nn.taps import as_volume, under_name
 from jitgrad.ops.random.sampling import rand
 
 __all__ = ["FractionalMaxPool"]
@@ -183,8 +183,7 @@ class FractionalMaxPool(Structured):
         given = row_major("shifts", shifts_layout, (target[0], dims))
         arrays = source, given, *(1,) * (3 - dims), *width
         written = Written(1, target), Written(0, target)
-        made = Launches([(kernels.fractional_windows, *arrays, *written)], [out, places], 2)
-        return in_format_of(x_layout, made, x=x_layout, shifts=shifts_layout)
+        return Launches([(kernels.fractional_windows, *arrays, *written)], [out, places], 2)
 
     def grad_x(g, result1, x, sizes):
         return PutInPlanes.apply(g[0], result1, tuple(x.shape[x.ndim - len(sizes) :]), True, x)
@@ -238,14 +237,13 @@ def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: An
             )
         ratios = _tuple(output_ratio, dims)
         output_size = [int(input.size(d - dims) * r) for d, r in enumerate(ratios)]
-    channels = input.size(-dims - 1)
     if shifts is None:
         if input._layout.dtype.category < 2:
             raise not_implemented_for("check_uniform_bounds", input.dtype)
         samples = 1 if input.ndim == dims + 1 else input.shape[0]
-        shifts = rand(samples, channels, dims, dtype=input.dtype, device=input.device)
+        shifts = rand(samples, input.size(-dims - 1), dims, dtype=input.dtype, device=input.device)
     width, sizes = _numbers(dims, "kernel_size", kernel_size), _numbers(dims, "output_size", output_size)
-    if input.ndim > dims + 2:
+    if input.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"fractional_max_pool{dims}d{'_out' if dims == 3 else ''}(): Expected {dims + 1}D or {dims + 2}D tensor, "
             f"but got: {list(input.shape)}"

@@ -168,7 +168,7 @@ class Normal(RandomFill):
 
     def write(x, mean, std, generator):
         dtype = x._layout.dtype
-        if std < 0:
+        if not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.category < 2:
             raise not_implemented_for("normal_kernel_cpu", dtype)

@@ -274,7 +274,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         every = all_samples(std)
         if every._layout.numel and not bool((every >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    elif float_argument("normal", "std", 2, std) < 0:
+    elif not float_argument("normal", "std", 2, std) >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = tuple(shapes_broadcast(*shapes))

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for
+from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for, overflow
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -98,6 +98,8 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if count <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension 0")
     low, high = (number_argument("histc", n, k, v) for n, k, v in (("min", 3, min), ("max", 4, max)))
+    if isinstance(low, complex) or isinstance(high, complex):
+        raise overflow(dtypes.float64)
     if math.isfinite(low) and math.isfinite(high) and low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     if input._layout.dtype.is_half:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.errors import must_be, not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -175,4 +175,6 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
+    if dim is None:
+        raise must_be("logsumexp", "dim", 2, "tuple of ints", dim)
     return Logsumexp.apply(input, dim if type(dim) is int else dims_argument(dim), keepdim)

@@ -20,7 +20,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.settled import settled
-from jitgrad.dispatch.sizes import check_dims, ints_argument, is_int, size_argument
+from jitgrad.dispatch.sizes import check_dims, int_argument, ints_argument, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -147,7 +147,7 @@ class Rot90(Structured, public=True):
         a, b = (normalize_dim(d, x_layout.ndim) for d in dims)
         if a == b:
             raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-        if not k % 4:
+        if not int_argument("rot90", "k", 2, k) % 4:
             return Contiguous.forward
         flips = ((b,), (a, b), (a,))[k % 4 - 1]
 
@@ -405,4 +405,4 @@ def _repeat_each(x: Tensor, count: int, d: int, output_size: int | None) -> Tens
     if output_size is not None and output_size != n * count:
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * count} but got {output_size}")
     expanded = x.unsqueeze(d + 1).expand(*shape[: d + 1], count, *shape[d + 1 :])
-    return expanded.clone().reshape((*shape[:d], n * count, *shape[d + 1 :]))
+    return Contiguous.apply(expanded).reshape((*shape[:d], n * count, *shape[d + 1 :]))

@@ -60,13 +60,26 @@ PROGRAMS = [
     "torch.nn.functional.binary_cross_entropy(t.T, y, reduction='none')",
     "torch.nn.functional.binary_cross_entropy_with_logits(t.T, y, reduction='none')",
     "torch.nn.functional.binary_cross_entropy_with_logits(y, t.T, reduction='none')",
+    "torch.nn.functional.rrelu(t.T)",
+    "torch.nn.functional.rrelu(t.T, training=True)",
+    "torch.nn.functional.normalize(t.T)",
+    "torch.nn.functional.normalize(t.T[:0])",
+    "torch.nn.functional.pad(last, (1, 0, 0, 1), 'circular')",
+    "torch.nn.functional.pad(last, (1, 0, 0, 1), 'reflect')",
+    "torch.nn.functional.fractional_max_pool2d(last, 2, 2)",
+    "last.repeat_interleave(2, 0)",
+    "torch.rot90(t.T, -4)",
+    "t[:, :0].T.masked_fill(y[:0] > 0, 2.0)",
+    "t[:0].T.index_add(0, index, y[:2, :0])",
+    "t[:0].T.masked_scatter(y[:, :0] > 0, y)",
 ]
 
 
 def strides_of(library, program):
     values = {
         "torch": library, "t": library.ones(3, 4), "y": library.ones(4, 3), "scalar": library.tensor(2.0),
-        "cube": library.ones(2, 4, 3), "index": library.tensor([0, 1]),
+        "cube": library.ones(2, 4, 3),
+        "last": library.ones(2, 3, 4, 5).contiguous(memory_format=library.channels_last), "index": library.tensor([0, 1]),
     }  # fmt: skip
     return tuple(eval(program, values).stride())
 
