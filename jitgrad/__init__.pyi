@@ -346,7 +346,8 @@ def adaptive_max_pool1d(input: Tensor, output_size: Sequence[builtins.int | None
 def add(input: Tensor, other: Tensor | _Number, *older: Any, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """Sum with a factor: ``x + alpha * y``."""
 def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+    input: Tensor, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m)."""
 def addcdiv(
@@ -368,7 +369,8 @@ def addmv(
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """In-place version of ``addmv``."""
 def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+    input: Tensor, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
     """beta * input + alpha * vec1[:, None] * vec2, (n) and (m) to (n, m); ``input`` broadcasts."""
 def adjoint(input: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.core.called_form import arguments_of_call
 from jitgrad.core.type_names import type_name
 
-__all__ = ["misfit", "no_form"]
+__all__ = ["forms", "misfit", "no_form"]
 
 _OPTIONS = (
     "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = False, "
@@ -319,10 +319,10 @@ def misfit(op: str) -> TypeError | None:
     if call is None:
         return None
     name, method, args, named = call
-    forms, count = _forms(name, method), len(args) + len(named)
-    if len(forms) < 2 or len([f for f in forms if _least(f) <= count <= len(_parameters(f))]) == 1:
+    known, count = forms(name, method), len(args) + len(named)
+    if len(known) < 2 or len([f for f in known if _least(f) <= count <= len(_parameters(f))]) == 1:
         return None
-    return _error(name, forms, args, named)
+    return _error(name, known, args, named)
 
 
 def no_form(op: str, args: Sequence[Any], named: Mapping[str, Any]) -> TypeError:
@@ -331,37 +331,38 @@ def no_form(op: str, args: Sequence[Any], named: Mapping[str, Any]) -> TypeError
     The arguments are those of a function, the tensor among them.
     """
     name, method, args, named = arguments_of_call(op) or (op, False, args, named)
-    return _error(name, _forms(name, method), args, named)
+    return _error(name, forms(name, method), args, named)
 
 
-def _error(name: str, forms: Sequence[Sequence[str]], args: Sequence[Any], named: Mapping[str, Any]) -> TypeError:
+def _error(name: str, known: Sequence[Sequence[str]], args: Sequence[Any], named: Mapping[str, Any]) -> TypeError:
     given = _bracketed([*map(type_name, args), *(f"{n}={type_name(v)}" for n, v in named.items())], bool(args))
     return TypeError(
         f"{name}() received an invalid combination of arguments - got {given}, but expected one of:\n"
-        + "".join([f" * ({', '.join(f)})\n{_verdict(f, args, named)}" for f in forms])
+        + "".join([f" * ({', '.join(f)})\n{_verdict(f, args, named)}" for f in known])
     )
 
 
 @functools.cache
 def _table() -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}
-    forms: list[list[str]] = []
+    listed: list[list[str]] = []
     for line in _TABLE.replace("\n        ", " ").replace("OPTIONS", _OPTIONS).splitlines():
         if line.startswith(" "):
-            forms.append(line.strip().split(", "))
+            listed.append(line.strip().split(", "))
         else:
-            forms = []
-            found.update(dict.fromkeys(line.rstrip(":").split(), forms))
+            listed = []
+            found.update(dict.fromkeys(line.rstrip(":").split(), listed))
     return found
 
 
-def _forms(name: str, method: bool) -> list[list[str]]:
+def forms(name: str, method: bool) -> list[list[str]]:
+    """The parameters of each form of a function, or a method, that has several; [] of others."""
     table = _table()
     in_place = name not in table and name.endswith("_")
-    forms = table.get(f"Tensor.{name}" if method else name) or table.get(name) or table.get(name.rstrip("_"), [])
+    found = table.get(f"Tensor.{name}" if method else name) or table.get(name) or table.get(name.rstrip("_"), [])
     if method or in_place:
-        forms = [_without_out(f) for f in forms if f[0] in ("Tensor input", "Tensor self")]
-    return [f[1:] for f in forms] if method else forms
+        found = [_without_out(f) for f in found if f[0] in ("Tensor input", "Tensor self")]
+    return [f[1:] for f in found] if method else found
 
 
 def _without_out(form: list[str]) -> list[str]:

@@ -213,10 +213,11 @@ class Tensor:
     def add_(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1) -> Tensor:
         """In-place version of ``add``."""
     def addbmm(
-        self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+        self, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1,
+        out: Tensor | None = None,
     ) -> Tensor:
         """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m)."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """In-place version of ``addbmm``."""
     def addcdiv(
         self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: _Number = 1, out: Tensor | None = None,
@@ -243,10 +244,11 @@ class Tensor:
     def addmv_(self, mat: Tensor, vec: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """In-place version of ``addmv``."""
     def addr(
-        self, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+        self, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1,
+        out: Tensor | None = None,
     ) -> Tensor:
         """beta * input + alpha * vec1[:, None] * vec2, (n) and (m) to (n, m); ``input`` broadcasts."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """In-place version of ``addr``."""
     def adjoint(self) -> Tensor:
         """The conjugate transpose of a matrix or of each of a batch of matrices."""

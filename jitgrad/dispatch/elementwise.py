@@ -318,7 +318,7 @@ def _without_dims(number: Any) -> Tensor:
     return filled(intern(dtype.numpy, (), None, "cpu"), number)
 
 
-_KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
+_KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y", "a": "x", "x1": "x", "x2": "y"}
 
 
 def _runtime_numbers(plan: ForwardPlan, operands: Any) -> list[tuple[Argument, Any]]:

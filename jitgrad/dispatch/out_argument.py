@@ -19,8 +19,7 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.operand_checks import check_memory, overlaps
 from jitgrad.dispatch.out_dtypes import check_out_dtype
-from jitgrad.dispatch.overriding import retried
-from jitgrad.dispatch.parameter_types import explain, mark_explaining
+from jitgrad.dispatch.parameter_types import explain, keywords_again, mark_explaining
 from jitgrad.dispatch.sparse_calls import form_after
 from jitgrad.kernels.lazy_array import with_bits_of
 
@@ -136,8 +135,8 @@ def takes_out(function: F, name: str = "", iterated: bool = False) -> F:
         except SparseOperand as error:
             result = form_after(error, name, args)(*args, **kwargs)
         except Exception as error:
-            if retried(error, args, kwargs):  # by the function that asks its arguments now
-                return writing(*args, **kwargs) if out is None else writing(*args, out=out, **kwargs)
+            if (named := keywords_again(error, function, args, kwargs)) is not None:
+                return writing(*args, **named) if out is None else writing(*args, out=out, **named)
             explain(error, function, name, args, kwargs)
             raise
         if out is None:

@@ -27,7 +27,10 @@ from jitgrad.dispatch.overriding import is_overriding, retried
 from jitgrad.dispatch.sizes import as_ints, is_int, is_real
 from jitgrad.dispatch.sparse_calls import form_after
 
-__all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
+__all__ = [
+    "NUMPY_NAMES", "PUBLIC_NAMES", "explain", "explained", "explains", "keywords_again", "mark_explaining",
+    "parameter_type",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -254,6 +257,26 @@ _OP_NAME = re.compile(r"(\w+)\(\)")
 PUBLIC_NAMES = {"self": "input", "x": "input", "y": "other"}  # PyTorch's names of what we call self, x and y
 
 
+# NumPy's names of parameters, which PyTorch takes as well.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+
+
+def keywords_again(error: Exception, function: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """The keywords with which a wrapper of ``function`` repeats a call that has failed; None if ``error`` stands.
+
+    The same ones for a call that has to ask its arguments (see ``retried``); a keyword of NumPy's that the function
+    does not have is renamed, which costs other calls nothing.
+    """
+    if retried(error, args, kwargs, 2):
+        return kwargs
+    if type(error) is TypeError and (found := _UNEXPECTED.search(str(error))) is not None:
+        name, ours = found[1], NUMPY_NAMES.get(found[1])
+        if name in kwargs and ours not in kwargs and ours in inspect.signature(function).parameters:
+            return {ours if k == name else k: v for k, v in kwargs.items()}  # type: ignore[misc]
+    return None
+
+
 def explained(function: F, name: str = "") -> F:
     """``function``, whose errors name the argument that is of a wrong type (see ``explain``). Costs 0.1 us a call."""
     name = name or function.__name__
@@ -265,8 +288,8 @@ def explained(function: F, name: str = "") -> F:
         except SparseOperand as error:
             form = form_after(error, name, args)
         except Exception as error:
-            if retried(error, args, kwargs):  # by the function that asks its arguments now
-                return explaining(*args, **kwargs)
+            if (named := keywords_again(error, function, args, kwargs)) is not None:
+                return explaining(*args, **named)
             explain(error, function, name, args, kwargs)
             raise
         return form(*args, **kwargs)

@@ -21,8 +21,8 @@ from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import is_own, operation_behind, register, separate
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.overriding import is_active, register_methods, retried, set_functions
-from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
+from jitgrad.dispatch.overriding import is_active, register_methods, set_functions
+from jitgrad.dispatch.parameter_types import NUMPY_NAMES, explain, explained, explains, keywords_again, mark_explaining
 from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = [
@@ -240,9 +240,6 @@ def method(function: F, name: str = "", *, fast: bool = False) -> F:
     return public(function, name, function_too=False, fast=fast or (name or function.__name__).startswith("__"))
 
 
-_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
-
-
 # Which compute in the dtype of ``out``, unless they are told another.
 _IN_DTYPE_OF_OUT = {"sum", "mean", "prod", "cumsum", "cumprod"}
 
@@ -255,7 +252,7 @@ def numpy_names(function: F) -> F:
         out = None
         if kwargs:
             out = kwargs.pop("out", None)
-            kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+            kwargs = {NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
             if isinstance(out, Tensor) and function.__name__ in _IN_DTYPE_OF_OUT:
                 kwargs.setdefault("dtype", out.dtype)
         try:
@@ -263,12 +260,12 @@ def numpy_names(function: F) -> F:
         except SparseOperand as error:
             result = form_after(error, function.__name__, args)(*args, **kwargs)
         except Exception as error:
-            if retried(error, args, kwargs):  # by the function that asks its arguments now
-                return renaming(*args, **kwargs) if out is None else renaming(*args, out=out, **kwargs)
+            if (named := keywords_again(error, function, args, kwargs)) is not None:
+                return renaming(*args, **named) if out is None else renaming(*args, out=out, **named)
             explain(error, function, function.__name__, args, kwargs)
             raise
         return result if out is None else into_out(function.__name__, result, out)
 
     mark_explaining(renaming)
-    vars(renaming)["also_takes"] = (*_NUMPY_NAMES, "out")  # for stubs: its signature is that of ``function``
+    vars(renaming)["also_takes"] = ("axis", "keepdims", "out")  # for stubs: its signature is that of ``function``
     return renaming  # type: ignore[return-value]

@@ -102,6 +102,7 @@ class Structured:
     half: ClassVar[bool] = False  # whether it takes float16 and bfloat16 as they are; see half_ops.py
     refuses_half: ClassVar[bool] = False  # whether its plan, which sees no others than float32, may refuse them
     check_mixed: ClassVar[Any] = None  # called with all arguments if some, not all, are of 16 bits: may refuse them
+    older_factors: ClassVar[tuple[str, ...]] = ()  # numbers that PyTorch once took in front; see older_order.py
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     owned: ClassVar[bool] = True  # whether its gradients are new memory that nobody else holds

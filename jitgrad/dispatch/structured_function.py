@@ -21,9 +21,10 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch import half_ops, sparse_calls
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
 from jitgrad.dispatch.generated_function import generated_function
+from jitgrad.dispatch.older_order import is_older_order, older_order
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.overriding import retried
-from jitgrad.dispatch.parameter_types import explain
+from jitgrad.dispatch.parameter_types import PUBLIC_NAMES, explain
 from jitgrad.dispatch.planned import Launches, compiled, constant, reads_arrays
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
 from jitgrad.kernels.device_array import name_op
@@ -147,10 +148,17 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
             explain(error, forward, op.name, args, {})
 
     def again(error: Exception, values: tuple[Any, ...], above: int = 2) -> bool:
-        return retried(error, *_as_given(op, values, ()), above)
+        args, keywords = _as_given(op, values, ())
+        return retried(error, args, keywords, above) or in_older_order(args)
+
+    def in_older_order(args: tuple[Any, ...]) -> bool:
+        return bool(op.older_factors) and is_older_order(op.older_factors, args)
 
     def redone(values: tuple[Any, ...]) -> Any:
         args, keywords = _as_given(op, values, ())
+        if in_older_order(args):
+            tensors = [PUBLIC_NAMES.get(n, n) for n in op.parameters if n not in op.older_factors]
+            args = tuple(older_order(op.name, tensors, op.older_factors, args))
         return op.apply(*args, **keywords)
 
     def general(values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -352,7 +360,7 @@ def _as_given(op: Any, values: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[
 # Keywords of PyTorch and NumPy -> parameters of declarations, where an op has no parameter of that name itself.
 _KEYWORDS = {
     "input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim",
-    "axis0": "dim0", "axis1": "dim1",
+    "axis0": "dim0", "axis1": "dim1", "a": "x", "x1": "x", "x2": "y",
 }  # fmt: skip
 
 

@@ -42,8 +42,8 @@ def test_equal_arguments_of_another_type_are_no_argument_of_a_plan():
     x = torch.ones(2, 3)
     assert x.transpose(0, 1).shape == (3, 2) and x.unsqueeze(1).shape == (2, 1, 3) and x.select(1, 1).shape == (2,)
     for call in (lambda: x.transpose(0, True), lambda: x.unsqueeze(1.0), lambda: x.select(True, 1),
-                 lambda: x.select(1, True), lambda: torch.cat([x, x], True), lambda: torch.zeros(2, True)):  # fmt: skip
-        torch.cat([x, x], 1), torch.zeros(2, 1)
+                 lambda: x.select(1, True), lambda: torch.cat([x, x], True)):  # fmt: skip
+        torch.cat([x, x], 1)
         with pytest.raises(TypeError):
             call()
 

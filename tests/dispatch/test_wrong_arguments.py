@@ -133,7 +133,7 @@ def test_numbers_are_no_flags(call):
     ],
 )  # fmt: skip
 def test_of_several_forms_all_are_listed(call, given):
-    with pytest.raises(TypeError, match=rf"^\w+\(\) received an invalid combination of arguments - got ") as caught:
+    with pytest.raises(TypeError, match=r"^\w+\(\) received an invalid combination of arguments - got ") as caught:
         eval(call, {"torch": torch, "x": X})
     head, _, forms = str(caught.value).partition("got ")
     assert head.split("(")[0].removeprefix("linalg_") in call
@@ -213,7 +213,8 @@ def test_more_operands_than_an_op_has():
          "huber_loss does not support non-positive values for delta."),
         ("torch.cosine_similarity(x, x, 0, float('nan'))", RuntimeError, "eps must be non-negative, got: nan"),
         ("torch.nn.Linear(2**63, 3)", TypeError,
-         "empty(): argument 'size' failed to unpack the object at pos 2 with error \"Overflow when unpacking long long\""),
+         "empty(): argument 'size' failed to unpack the object at pos 2 with error "
+         '"Overflow when unpacking long long"'),
     ],
 )  # fmt: skip
 def test_of_any_kind(call, kind, message):

@@ -48,7 +48,7 @@ class AddedProduct(Structured, abstract=True):
     """
 
     product: ClassVar[type[MatrixProduct]]
-    batch = over_added_product
+    batch, older_factors = over_added_product, ("beta", "alpha")
     reference = lambda x, first, second, beta=1, alpha=1: beta * x + alpha * (first @ second)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

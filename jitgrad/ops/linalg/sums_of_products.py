@@ -11,6 +11,7 @@ from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
+from jitgrad.dispatch.older_order import older_order
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.registry import method, public
@@ -40,11 +41,15 @@ def _joined_sizes(batch1: Tensor, batch2: Tensor) -> tuple[int, ...]:
 
 @public
 @takes_out
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m).
 
     RuntimeError where sizes or dtypes differ.
     """
+    if older:
+        given = input, batch1, batch2, *older
+        tensors = ("input", "batch1", "batch2")
+        input, batch1, batch2, beta, alpha = older_order("addbmm", tensors, ("beta", "alpha"), given)
     # Side by side the matrices are one product, whose inner sums are over the stack, too.
     n, inner, m = _joined_sizes(batch1, batch2)
     left, right = batch1.transpose(0, 1).reshape(n, inner), batch2.reshape(inner, m)
@@ -53,11 +58,14 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
 
 @public
 @takes_out
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * vec1[:, None] * vec2, (n) and (m) to (n, m); ``input`` broadcasts.
 
     It is not read if beta is 0.
     """
+    if older:
+        given = input, vec1, vec2, *older
+        input, vec1, vec2, beta, alpha = older_order("addr", ("input", "vec1", "vec2"), ("beta", "alpha"), given)
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if x._layout.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x._layout.ndim}-D")

@@ -4,7 +4,6 @@ numbers."""
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -17,6 +16,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
+from jitgrad.dispatch.older_order import older_order
 from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.overriding import is_overriding
@@ -105,36 +105,20 @@ def _factor(op: str, alpha: Any, *operands: Any) -> Any:
     return alpha
 
 
-def older_order(name: str, number: str, tensors: tuple[str, ...], *given: Any) -> tuple[Any, ...]:
-    """(number, tensors): the arguments in the order that PyTorch had once, ``x.add_(2, y)`` for ``x + 2 y``.
-
-    Warns. TypeError for other arguments. number, tensors: what messages call them.
-    """
-    if len(given) != 1 + len(tensors) or isinstance(given[0], Tensor):
-        raise TypeError(f"{name}() takes {1 + len(tensors)} positional arguments but {1 + len(given)} were given")
-    listed = ", ".join(f"Tensor {tensor}" for tensor in tensors)
-    warnings.warn(
-        f"This overload of {name} is deprecated:\n\t{name}(Number {number}, {listed})\nConsider using one of the "
-        f"following signatures instead:\n\t{name}({listed}, *, Number {number} = 1)",
-        UserWarning, stacklevel=3,
-    )  # fmt: skip
-    return given
-
-
 def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function:
     """Publish a sum or difference that is ``fast`` unless ``alpha`` is given, and its in-place method; return that."""
     fast_in_place = fast.operation.inplace
 
     def function(input: Any, other: Any, *older: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         if older:
-            alpha, other = older_order(name, "alpha", ("other",), other, *older)
+            input, other, alpha = older_order(name, ("input", "other"), ("alpha",), (input, other, *older))
         if alpha.__class__ is int and alpha == 1:  # nearly always; the op without alpha has the shorter path
             return fast(input, other) if out is None else fast(input, other, out=out)
         return scaled(input, other, _factor(name, alpha, input, other), out=out)
 
     def in_place(self: Tensor, other: Any, *older: Any, alpha: Any = 1) -> Tensor:
         if older:
-            alpha, other = older_order(f"{name}_", "alpha", ("other",), other, *older)
+            self, other, alpha = older_order(f"{name}_", ("input", "other"), ("alpha",), (self, other, *older))
         if alpha.__class__ is int and alpha == 1:
             return fast_in_place(self, other)
         return scaled.operation.inplace(self, other, _factor(f"{name}_", alpha, self, other))

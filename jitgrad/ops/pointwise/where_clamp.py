@@ -20,12 +20,13 @@ from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.older_order import older_order
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import is_real
 from jitgrad.ops.creation.constants import ones_like
-from jitgrad.ops.pointwise.arithmetic import apply, older_order, published
+from jitgrad.ops.pointwise.arithmetic import apply, published
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "constant_in", "where"]
 
@@ -155,13 +156,17 @@ def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
 # -- three tensors --------------------------------------------------------------------------------
 
 
+_PRODUCT = ("input", "tensor1", "tensor2")
+
+
 @published("addcmul")
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Any = 1, inplace: bool = False
 ) -> Tensor:
     """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
     if older:
-        value, tensor1, tensor2 = older_order("addcmul", "value", ("tensor1", "tensor2"), tensor1, tensor2, *older)
+        given = input, tensor1, tensor2, *older
+        input, tensor1, tensor2, value = older_order("addcmul", _PRODUCT, ("value",), given)
     return apply(table.addcmul, input, tensor1, tensor2, value, inplace=inplace)
 
 
@@ -171,7 +176,8 @@ def addcdiv(
 ) -> Tensor:
     """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
     if older:
-        value, tensor1, tensor2 = older_order("addcdiv", "value", ("tensor1", "tensor2"), tensor1, tensor2, *older)
+        given = input, tensor1, tensor2, *older
+        input, tensor1, tensor2, value = older_order("addcdiv", _PRODUCT, ("value",), given)
     if tensor1._layout.dtype.category < 2 and tensor2._layout.dtype.category < 2:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "

@@ -290,6 +290,8 @@ def smm(input: Any, mat: Tensor) -> Tensor:
 @public
 def sspaddmm(input: Any, mat1: Any, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat1 mat2 of a sparse ``input`` and ``mat1``, as a sparse tensor."""
+    if not (input.is_sparse and mat1.is_sparse):
+        raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
     product = mm(mat1, mat2)
     rows = keys_and_dims(mat1._pattern)[0]
     there = product.new_zeros(product.shape[0], dtype=bool_).index_fill(0, rows, True)

@@ -117,7 +117,7 @@ def test_threads_share_a_generator():
             NotImplementedError,
             "\"check_uniform_bounds\" not implemented for 'Long'",
         ),
-        (lambda: torch.rand(2, generator=3), TypeError, r"^rand\(\) received an invalid combination of arguments"),
+        (lambda: torch.rand(2, generator=3), TypeError, "rand() received an invalid combination of arguments"),
         (
             lambda: torch.randint(3, 1, (2,)),
             RuntimeError,

@@ -79,7 +79,8 @@ def strides_of(library, program):
     values = {
         "torch": library, "t": library.ones(3, 4), "y": library.ones(4, 3), "scalar": library.tensor(2.0),
         "cube": library.ones(2, 4, 3),
-        "last": library.ones(2, 3, 4, 5).contiguous(memory_format=library.channels_last), "index": library.tensor([0, 1]),
+        "last": library.ones(2, 3, 4, 5).contiguous(memory_format=library.channels_last),
+        "index": library.tensor([0, 1]),
     }  # fmt: skip
     return tuple(eval(program, values).stride())
 
