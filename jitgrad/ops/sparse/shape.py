@@ -69,7 +69,8 @@ def _reordered(x: Any, order: list[int], name: str, ordered: bool | None) -> Ten
             f"        {order} with sparse_dim={d} and dense_dim={x.ndim - d}" if name == "PermuteBackward0" else
             "sparse transpose: transpositions between sparse and dense dimensions are not allowed"
         )  # fmt: skip
-    values = values_of(x)
+    # A permuted tensor shares its values, a transposed one has a copy of them, as in PyTorch.
+    values = values_of(x) if name == "PermuteBackward0" else values_of(x).clone()
     index = pattern.indices[0]
     if order[:d] != list(range(d)):
         index = _dims(index, order[:d])

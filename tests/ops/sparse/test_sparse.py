@@ -253,3 +253,12 @@ def test_sparse_gradients_keep_their_indices(dtype):
     empty = torch.nn.Embedding(4, 0, sparse=True)
     empty(torch.tensor([1, 2])).sum().backward()
     assert empty.weight.grad.shape == (4, 0)
+
+
+def test_a_transposed_tensor_has_values_of_its_own():
+    x = torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).coalesce()
+    for y in (x.t(), x.transpose(0, 1), x.mT):
+        y.mul_(10)
+    assert x.values().tolist() == [3.0, 4.0]
+    x.permute(1, 0)._values().mul_(10)
+    assert x.values().tolist() == [30.0, 40.0]
