@@ -3,9 +3,12 @@
 import gc
 import os
 
+import jitgrad
 from jitgrad.dispatch.registry import publish_rest
 
 publish_rest()  # tests of every op are tests of those that are imported late, too
+
+jitgrad.set_warn_always(True)  # else what is warned of once depends on the tests before
 
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
 

@@ -161,7 +161,9 @@ def get_default_dtype() -> dtype:
 def set_default_dtype(d: dtype) -> None:
     """Make ``d`` (float32 or float64) the dtype of new floating-point tensors."""
     global _default
-    if not (isinstance(d, dtype) and d.is_floating_point):
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _default = d
 

@@ -1,7 +1,8 @@
-"""Settings of a program that PyTorch has and that change nothing here but for one, with PyTorch's defaults.
+"""Settings of a program that PyTorch has and of which most change nothing here, with PyTorch's defaults.
 
 Programs set them at their start. Every op of jitgrad is deterministic and products are of full precision, so there is
-nothing to switch; what was set is what the getters answer. ``set_flush_denormal`` does what it says.
+nothing to switch; what was set is what the getters answer. ``set_flush_denormal`` and ``set_warn_always`` do what they
+say.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from jitgrad.core import user_frame
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.threads import flush_denormals
 
@@ -26,7 +28,6 @@ class _Flags:
     deterministic = 0  # an index of _MODES
     precision = "highest"
     interop_threads = 1
-    warn_always = False
 
 
 _flags = _Flags()
@@ -108,13 +109,13 @@ def set_num_interop_threads(threads: Any) -> None:
 
 
 def set_warn_always(b: bool) -> None:
-    """Kept for the getter: Python's own filters decide how often a warning is shown."""
-    _flags.warn_always = bool(b)
+    """Whether warnings that are given once in a process are given each time; Python's filters may still hide them."""
+    user_frame.repeated = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
     """What was set, at first False."""
-    return _flags.warn_always
+    return user_frame.repeated
 
 
 def compiled_with_cxx11_abi() -> bool:

@@ -43,6 +43,10 @@ class SparseOperand(NotImplementedError):
         return SparseOperand, (self.op, self.backend)
 
 
+# Users see it as what it is a kind of.
+SparseOperand.__name__, SparseOperand.__module__ = NotImplementedError.__name__, NotImplementedError.__module__
+
+
 class SparseLayout(Layout):
     """dtype, shape and device of a sparse tensor. ``kind`` is the name of its layout: ``sparse_coo``, ..."""
 

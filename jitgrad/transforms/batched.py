@@ -18,6 +18,7 @@ from jitgrad.dispatch.batch_randomness import check_parameters, draw_rule
 from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.ranges import arange
+from jitgrad.ops.indexing.keys import BATCHED_MASK
 from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched_methods import BatchedMethods
 
@@ -286,10 +287,7 @@ def _keys(level: Any, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], i
     """
     found = [(d, i) for d, i in enumerate(indices) if i is not None]
     if any(i.dtype.name == "bool" and is_batched(i, level) for _, i in found):
-        raise RuntimeError(
-            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
-            "indexing with a boolean mask."
-        )
+        raise RuntimeError(BATCHED_MASK)
     tensors = align([_opened(i, level) for _, i in found])
     dims = max(i._layout.ndim for _, i in found)
     rows = arange(level.size).view(-1, *(1,) * dims)

@@ -198,6 +198,16 @@ def test_more_operands_than_an_op_has():
          "amax(): argument 'dim' (position 2) must be tuple of ints, but found element of type float at pos 0"),
         ("torch.promote_types('a', torch.int8)", TypeError,
          "promote_types(): argument 'type1' (position 1) must be torch.dtype, not str"),
+        ("torch.from_dlpack(3)", RuntimeError,
+         "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might "
+         "have already constructed a tensor from it once."),
+        ("torch.set_default_dtype('a')", TypeError,
+         "invalid dtype object: only floating-point types are supported as the default type"),
+        ("torch.eye(2).to_sparse().__dlpack__()", BufferError,
+         "Can't export tensors with layout other than torch.strided"),
+        ("torch.vmap(lambda v: v[v > 1])(x)", RuntimeError,
+         "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+         "with a boolean mask."),
         ("torch.finfo({})", TypeError, "finfo(): argument 'type' (position 1) must be torch.dtype, not dict"),
         ("torch.addcdiv(x, x, x, value=1j)", RuntimeError, "value cannot be converted to type float without overflow"),
         ("torch.repeat_interleave(x, 2**63)", ValueError, "Overflow when unpacking long long"),

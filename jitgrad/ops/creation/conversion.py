@@ -5,7 +5,6 @@ Also Python's protocols: len, iteration, truth, int(), float(), format.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
 from jitgrad.dispatch.registry import method, public, set_method
@@ -123,7 +122,7 @@ def _scalar(x: Tensor, warn: bool = True) -> Any:
     if x._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if warn and x._requires_grad:
-        warnings.warn(_LOSES_GRADIENT, UserWarning, stacklevel=user_level())
+        warn_once(_LOSES_GRADIENT)
     return x.item()
 
 

@@ -7,19 +7,29 @@ exchanged in the capsule. Layout and codes: https://dmlc.github.io/dlpack/latest
 from __future__ import annotations
 
 import ctypes
+import enum
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.dtypes import bfloat16
+from jitgrad.core.sparse import SparseLayout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.conversion import host_array
 from jitgrad.ops.creation.from_data import from_numpy, writable
 from jitgrad.ops.shape.lazy_view import is_conj, without_bits
 
-__all__ = ["from_dlpack", "is_capsule", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "is_capsule", "to_dlpack"]
+
+
+class DLDeviceType(enum.IntEnum):
+    """DLPack's numbers of devices."""
+
+    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL = 1, 2, 3, 4
+    kDLVulkan, kDLMetal, kDLVPI, kDLROCM = 7, 8, 9, 10
+
 
 _INT, _BFLOAT = 0, 4  # DLPack's codes of kinds of numbers
 # A capsule's name -> where its DLTensor begins: a version, two pointers and flags stand before it since DLPack 1.0.
@@ -52,7 +62,11 @@ def _start(capsule: Any) -> int:
     for name, start in _STARTS.items():
         if _is_valid(capsule, name):
             return int(_pointer(capsule, name)) + start
-    raise RuntimeError(
+    raise _invalid_capsule()
+
+
+def _invalid_capsule() -> RuntimeError:
+    return RuntimeError(
         "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might "
         "have already constructed a tensor from it once."
     )
@@ -77,6 +91,8 @@ class _Import:
 
 @method
 def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
+    if isinstance(self._layout, SparseLayout):
+        raise BufferError("Can't export tensors with layout other than torch.strided")
     if self._requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if is_conj(self):
@@ -90,8 +106,9 @@ def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
 
 
 @method
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return without_bits(self)._data.__dlpack_device__()
+def __dlpack_device__(self: Tensor) -> tuple[DLDeviceType, int]:
+    kind, number = without_bits(self)._data.__dlpack_device__()
+    return DLDeviceType(kind), number
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -104,6 +121,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 
     RuntimeError for a capsule that is used up.
     """
+    if not (is_capsule(ext_tensor) or hasattr(ext_tensor, "__dlpack__")):
+        raise _invalid_capsule()
     source = _Import(ext_tensor)
     # NumPy marks it read-only, as DLPack before 1.0 cannot say; PyTorch writes all the same.
     result = from_numpy(writable(np.from_dlpack(source)))

@@ -16,6 +16,7 @@ from jitgrad.core.errors import invalid_combination, scalar_type, type_name
 from jitgrad.core.layout import Size, layout_of
 from jitgrad.core.settings import set_default_dtype
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.user_frame import warn_once
 from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
@@ -254,12 +255,12 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     _check_array(array)
     if not array.flags.writeable:
-        warnings.warn(
+        warn_once(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
             "data or make it writable before converting it to a tensor. This type of warning will be suppressed for "
-            "the rest of this program.", UserWarning, stacklevel=2,
-        )  # fmt: skip
+            "the rest of this program."
+        )
         array = writable(array)
     elif isinstance(array.base, np.ndarray):
         # The storage is to begin with this array, not with the one that it is cut from.
@@ -408,7 +409,7 @@ def set_default_tensor_type(t: Any) -> None:
             raise AttributeError(f"module 'torch' has no attribute {name!r}")
     if not isinstance(t, LegacyType) or not t.dtype.is_floating_point:
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
-    warnings.warn(_DEFAULT_TYPE, UserWarning, stacklevel=2)
+    warn_once(_DEFAULT_TYPE)
     set_default_dtype(t.dtype)
 
 

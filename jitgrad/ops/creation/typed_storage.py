@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.registry import FUNCTIONS, method
 from jitgrad.dispatch.strides import restrided
 from jitgrad.ops.creation.storage import Storage, UntypedStorage, new_items, untyped_storage
@@ -150,7 +149,7 @@ def _typed_storage(self: Tensor) -> TypedStorage:
 
 def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor shows all or a part of, as elements of its dtype (deprecated in PyTorch)."""
-    warnings.warn(_DEPRECATED, UserWarning, stacklevel=user_level())
+    warn_once(_DEPRECATED)
     return _typed_storage(self)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NoReturn
 
 import numpy as np
 
 from jitgrad.core.errors import cpp_tensor_type, type_title
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
@@ -73,7 +72,7 @@ def _padded(x: Tensor, width: int, mode: str) -> Tensor:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=user_level())
+    warn_once(text)
 
 
 @public

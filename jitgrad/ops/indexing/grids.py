@@ -12,6 +12,7 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import type_name
 from jitgrad.core.layout import CAPACITY, intern, layout_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.planned import Launches, Written, planned
 from jitgrad.dispatch.registry import public
@@ -32,6 +33,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     if not given:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing is None:
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     order = "ij" if indexing is None else indexing
     if order not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -60,7 +63,7 @@ def _grid(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], list[tuple[int, ...]
 
 
 def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:
-    second, first, *rest = meshgrid(vectors[1], vectors[0], *vectors[2:])
+    second, first, *rest = meshgrid(vectors[1], vectors[0], *vectors[2:], indexing="ij")
     return (first, second, *rest)
 
 

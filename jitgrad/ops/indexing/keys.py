@@ -11,6 +11,7 @@ import numpy as np
 from jitgrad.core.dtypes import by_name
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
+from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.from_data import array_of, from_numpy
 from jitgrad.ops.indexing.index_errors import warn_of_bytes
@@ -18,7 +19,7 @@ from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
 
-__all__ = ["apply_key"]
+__all__ = ["BATCHED_MASK", "apply_key"]
 
 Indices = list[Tensor | None]
 
@@ -79,6 +80,12 @@ def _prepared(key: Any) -> list[Any]:
     return items
 
 
+BATCHED_MASK = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
+    "a boolean mask."
+)
+
+
 def _tensor_item(item: Tensor) -> Any:
     """A tensor without dims as the int or bool that it holds; any other as it is.
 
@@ -91,6 +98,8 @@ def _tensor_item(item: Tensor) -> Any:
         warn_of_bytes(item)
     if item._layout.ndim or (item._level is not None and name[:3] == "int"):
         return item
+    if is_batch(item):  # each sample would have another shape
+        raise RuntimeError(BATCHED_MASK)
     return bool(item.item()) if name in ("bool", "uint8") else int(item.item())
 
 

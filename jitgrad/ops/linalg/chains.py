@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from functools import partial
 
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sizes import int_argument
@@ -96,11 +95,10 @@ def _check_pairs(factors: Sequence[Layout]) -> None:
 @takes_out
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the order of least work; ``linalg.multi_dot`` takes its place."""
-    warnings.warn(
+    warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
-        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        UserWarning, stacklevel=user_level(),
-    )  # fmt: skip
+        "instead, which accepts a list of two or more tensors rather than multiple parameters."
+    )
     for x in matrices:
         if x._layout.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")

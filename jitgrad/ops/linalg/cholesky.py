@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
@@ -122,13 +121,12 @@ class Cholesky(BatchedMatrices):
 @takes_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The lower, or upper, triangular factor of positive-definite matrices; LinAlgError for others."""
-    warnings.warn(
+    warn_once(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
         "release.\nL = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
         "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform "
-        "will produce equivalent results for all valid (symmetric positive definite) inputs.", UserWarning,
-        stacklevel=user_level(),
-    )  # fmt: skip
+        "will produce equivalent results for all valid (symmetric positive definite) inputs."
+    )
     check_square("cholesky", input._layout)
     return Cholesky.apply(input, as_flag(upper), "cholesky")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from jitgrad.core import return_types
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
@@ -161,13 +160,13 @@ public(linalg_lu_factor_ex, module="linalg")
 @public
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(L and U in one matrix, the rows that were exchanged), and with ``get_infos`` LAPACK's info of each matrix."""
-    warnings.warn(
+    warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
         "a future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\n"
         "LU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\n"
         "LU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
-        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)", UserWarning, stacklevel=user_level(),
-    )  # fmt: skip
+        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
+    )
     infos = as_flag(get_infos)
     found = _factors(A, pivot, "")
     found = tuple(found) if infos else tuple(found[:2])

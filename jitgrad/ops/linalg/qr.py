@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from jitgrad.core import return_types
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
@@ -132,12 +131,11 @@ public(linalg_qr, module="linalg")
 @takes_out
 def qr(input: Tensor, some: bool = True) -> Any:
     """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
-    warnings.warn(
+    warn_once(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
         "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
-        "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')", UserWarning,
-        stacklevel=user_level(),
-    )  # fmt: skip
+        "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return return_types.qr(*linalg_qr(input, "reduced" if as_flag(some) else "complete"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
@@ -132,11 +131,11 @@ def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
     if dim is not None:
         return linalg_cross(input, other, dim=dim)
-    warnings.warn(
+    warn_once(
         "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
         "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
-        "future release.", UserWarning, stacklevel=user_level(),
-    )  # fmt: skip
+        "future release."
+    )
     if 3 not in input._layout.shape:
         raise RuntimeError("no dimension of size 3 in input")
     return linalg_cross(input, other, dim=input._layout.shape.index(3))

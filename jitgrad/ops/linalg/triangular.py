@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
@@ -171,12 +170,12 @@ def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
     """(solution X of A X = B, copy of A) for triangular matrices A; batches broadcast."""
-    warnings.warn(
+    warn_once(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
         "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\n"
-        "X = torch.linalg.solve_triangular(A, B).", UserWarning, stacklevel=user_level(),
-    )  # fmt: skip
+        "X = torch.linalg.solve_triangular(A, B)."
+    )
     _check_systems("triangular_solve", input, A)
     b, a = broadcast_batches(input, A)
     found = TriangularSolve.apply(b, a, as_flag(upper), as_flag(transpose), as_flag(unitriangular))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from jitgrad.core.errors import (
 )
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, recording, wrap
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.older_order import older_order
@@ -41,11 +40,9 @@ def _condition(condition: Any) -> Tensor:
     if dtype.name == "bool":
         return condition
     if dtype.name == "uint8":
-        warnings.warn(
+        warn_once(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version of PyTorch. Use a boolean condition instead.",
-            UserWarning,
-            stacklevel=user_level(),
+            "version of PyTorch. Use a boolean condition instead."
         )
         return condition != 0
     raise RuntimeError(

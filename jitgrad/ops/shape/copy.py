@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.user_frame import user_level
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.memory_formats import layout_in_format
@@ -83,7 +82,7 @@ def warn_of_lost_imaginary(old: dtypes.dtype, new: dtypes.dtype) -> None:
     """Say so where a user's conversion goes from complex to real numbers; bool asks whether they are zero."""
     if old.is_complex and not new.is_complex and new is not dtypes.bool_:
         message = "Casting complex values to real discards the imaginary part"
-        warnings.warn(message, UserWarning, stacklevel=user_level())
+        warn_once(message)
 
 
 @fast_method

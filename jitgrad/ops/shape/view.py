@@ -6,7 +6,6 @@ Views share memory and version counter with their base. Their gradient is the in
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
@@ -405,12 +405,11 @@ def _reversed_dims(self: Tensor) -> Tensor:
     if self._layout.ndim == 2:
         return Permute.apply(self, (1, 0))
     else:
-        warnings.warn(
+        warn_once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
             "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-            UserWarning, stacklevel=2,
-        )  # fmt: skip
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
     return Permute.apply(self, tuple(range(self._layout.ndim))[::-1])
 
 
