@@ -849,7 +849,7 @@ def diff(
     """The ``n``-th differences of neighbours along ``dim``; of bools, whether they differ."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Derivative of ``lgamma``."""
-def dist(input: Tensor, other: Tensor, p: builtins.float = 2, *, out: Tensor | None = None) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: _Number = 2, *, out: Tensor | None = None) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors, which broadcast."""
 def div(
     input: Tensor, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None,
@@ -1604,7 +1604,7 @@ def nonzero_static(
 ) -> Tensor:
     """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none."""
 def norm(
-    input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
+    input: Tensor, p: _Number | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
 ) -> Tensor:
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2."""

@@ -45,9 +45,11 @@ def _inputs(value: Any, name: str) -> list[Any]:
     return found
 
 
-def _check_count(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
-    if len(outputs) != len(grads):
+def _one_for_each(outputs: Sequence[Any], grads: list[Any]) -> list[Any]:
+    """The gradients of the outputs; RuntimeError for too few, while what is beyond is not looked at, as in PyTorch."""
+    if len(outputs) > len(grads):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    return grads[: len(outputs)]
 
 
 def _stand_in(out: Any, gradient: Any = None) -> Any:
@@ -129,7 +131,7 @@ def backward(
     outputs = _as_list(tensors)
     grads = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     targets = None if inputs is None else _inputs(inputs, "backward")
-    _check_count(outputs, grads)
+    grads = _one_for_each(outputs, grads)
     edges, gradients = _roots([*map(_stand_in, outputs, grads)], grads)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -188,7 +190,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     find = _run_batched if is_grads_batched else _run_once
     grads = [None] * len(outs) if grad_outputs is None else _as_list(grad_outputs)
-    _check_count(outs, grads)
+    grads = _one_for_each(outs, grads)
     found = find(outs, ins, grads, keep, create_graph, bool(allow_unused or materialize_grads))
     if materialize_grads:
         found = _materialized(found, ins, create_graph)

@@ -146,7 +146,7 @@ def function_of(code: CodeType, original: FunctionType, values: dict[str, Any]) 
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
     closure = tuple([cells[name] if name in cells else CellType(values[name]) for name in code.co_freevars])
     made = FunctionType(code, original.__globals__, original.__name__, original.__defaults__, closure)
-    made.__kwdefaults__ = original.__kwdefaults__
+    made.__kwdefaults__, made.__qualname__ = original.__kwdefaults__, original.__qualname__
     return made
 
 

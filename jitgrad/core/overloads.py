@@ -335,6 +335,7 @@ def no_form(op: str, args: Sequence[Any], named: Mapping[str, Any]) -> TypeError
 
 
 def _error(name: str, known: Sequence[Sequence[str]], args: Sequence[Any], named: Mapping[str, Any]) -> TypeError:
+    named = dict(reversed(list(named.items())))  # the order in which PyTorch's table of them has two or three
     given = _bracketed([*map(type_name, args), *(f"{n}={type_name(v)}" for n, v in named.items())], bool(args))
     return TypeError(
         f"{name}() received an invalid combination of arguments - got {given}, but expected one of:\n"

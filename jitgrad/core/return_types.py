@@ -49,10 +49,14 @@ def _result(name: str, fields: list[str]) -> Any:
         values = ",\n".join(f"{field}={getattr(self, field)!r}" for field in fields)
         return f"torch.return_types.{name}(\n{values})"
 
+    def new(cls: Any, *values: Any) -> Any:  # of one sequence, as PyTorch's; namedtuple's own way too, for pickles
+        return base.__new__(cls, *(values[0] if len(values) == 1 else values))
+
+    base = namedtuple(f"_{name}", fields)
     # A subclass, because namedtuple's own __repr__ names neither the package nor breaks lines.
     doc = f"The {' and the '.join(fields)} that ``jitgrad.{name}`` found."
-    body = {"__slots__": (), "__repr__": show, "__doc__": doc, "__module__": __name__}
-    return type(name, (namedtuple(f"_{name}", fields),), body)
+    body = {"__slots__": (), "__repr__": show, "__doc__": doc, "__module__": __name__, "__new__": new}
+    return type(name, (base,), body)
 
 
 def __getattr__(name: str) -> Any:  # a class when it is first asked for: all of them would take an import 1 ms

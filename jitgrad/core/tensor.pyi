@@ -593,7 +593,7 @@ class Tensor:
         """The number of dimensions."""
     def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
         """The dims from the one with the largest stride to that with the smallest."""
-    def dist(self, other: Tensor, p: builtins.float = 2, *, out: Tensor | None = None) -> Tensor:
+    def dist(self, other: Tensor, p: _Number = 2, *, out: Tensor | None = None) -> Tensor:
         """The norm of order ``p`` of the difference of two tensors, which broadcast."""
     def div(self, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """``input / other``, in floating point also for integers."""
@@ -1306,7 +1306,7 @@ class Tensor:
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
         """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none."""
     def norm(
-        self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
+        self, p: _Number | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
         keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
     ) -> Tensor:
         """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2."""

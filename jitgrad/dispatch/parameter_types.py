@@ -53,6 +53,8 @@ TYPES = _by_name({
     "angle real": "Tensor",
     "elu.alpha leaky_relu.negative_slope softplus.beta softplus.threshold": "_Number",
     "scatter_reduce.reduce index_reduce.reduce": "str",
+    "dist.p": "_Number",
+    "norm.p": "_Number | str | None",
     "set_.source": "Any",  # a tensor or a storage
     "repeat_interleave.repeats": "Tensor | int",
     "max.dim min.dim": "Tensor | int",

@@ -43,6 +43,12 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
+_NEVER = (
+    "Reached a code path in Module.{}_extra_state() that should never be called. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+)
+
+
 class ModuleStateDict(ModuleTraversal):
     """The part of Module that saves and loads values."""
 
@@ -50,11 +56,11 @@ class ModuleStateDict(ModuleTraversal):
 
     def get_extra_state(self) -> Any:
         """State besides tensors, for ``state_dict``; to be defined together with ``set_extra_state``."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+        raise RuntimeError(_NEVER.format("get"))
 
     def set_extra_state(self, state: Any) -> None:
         """Take over what ``get_extra_state`` returned."""
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+        raise RuntimeError(_NEVER.format("set"))
 
     def _own_state(self) -> dict[str, Tensor]:
         """Parameters and persistent buffers of this module alone."""

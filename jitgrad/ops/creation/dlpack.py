@@ -106,7 +106,7 @@ def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
 
 
 @method
-def __dlpack_device__(self: Tensor) -> tuple[DLDeviceType, int]:
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     kind, number = without_bits(self)._data.__dlpack_device__()
     return DLDeviceType(kind), number
 

@@ -212,7 +212,7 @@ public(pdist, module="nn.functional")
 
 @public
 @takes_out
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors, which broadcast."""
     for place, (name, x) in enumerate((("input", input), ("other", other)), 1):
         if not isinstance(x, Tensor):

@@ -167,7 +167,7 @@ def _order(p: Any) -> float:
 @public
 @takes_out
 def norm(
-    input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False,
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     dtype: Any = None,
 ) -> Tensor:  # fmt: skip
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2.
