@@ -26,7 +26,7 @@ __all__ = ["cosine_similarity", "pairwise_distance"]
 def normalize(input: Tensor, p: Any = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """input / max(norm, eps), with the norms of order ``p`` along ``dim``."""
     divisor = norm(input, p, dim, keepdim=True)
-    result = input / divisor.clamp_min(eps).expand_as(input)
+    result = input / divisor.clamp_min(eps)
     return result if out is None else into_out("div", result, out)
 
 
