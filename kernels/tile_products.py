@@ -293,15 +293,15 @@ def _operations(dtype: Any) -> dict[str, Any]:
         emit, target = Vectors(None, builder, dtype), place(builder, out)
         sums, step = emit.sums(height, vectors), builder.sdiv(out_row, WORD(emit.item))
         emit.begin(sums, builder.icmp_signed("!=", keep, WORD(0)), target, step)
-        lefts = [builder.add(x, builder.mul(x_row, WORD(r))) for r in range(height)]
+        column = emit.column(x, x_row, x_step, height)
         with cgutils.for_range(builder, inner) as loop:
             row = place(builder, builder.add(y, builder.mul(loop.index, y_row)))
             parts = [emit.load(row, WORD(v * emit.lanes)) for v in range(vectors)]
-            across = builder.mul(loop.index, x_step)
-            for left, totals in zip(lefts, sums, strict=True):
-                factor = emit.spread(place(builder, builder.add(left, across)))
+            for r, totals in enumerate(sums):
+                factor = column.spread(r)
                 for total, part in zip(totals, parts, strict=True):
                     emit.add_product(total, factor, part)
+            column.move()
         emit.end(sums, target, step)
 
     def turn_square(builder: Any, target: Any, target_row: Any, y: Any, y_row: Any, first: Any, last: Any) -> None:

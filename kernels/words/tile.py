@@ -83,6 +83,40 @@ class Vectors:
     def add_product(self, vector: Any, a: Any, b: Any) -> None:
         self.builder.store(self.builder.call(self._fma, [a, b, self.builder.load(vector)]), vector)
 
+    def column(self, place: Any, row: Any, step: Any, count: int) -> _Column:
+        """The column that begins at ``place`` of a matrix of ``count`` rows; distances in bytes."""
+        return _Column(self, place, row, step, count)
+
+
+class _Column:
+    """Numbers of a column of a matrix, one of each row, and then those of the next column.
+
+    Instructions reach three rows from one address. LLVM, which would add up the address of each row from that of the
+    row before, an instruction more for every row, isn't told that the addresses depend on one another.
+    """
+
+    def __init__(self, emit: Vectors, place: Any, row: Any, step: Any, count: int):
+        self.emit, self.builder, self.step = emit, emit.builder, step
+        self.distances = [_WORD(0), row, self.builder.shl(row, _WORD(1))]
+        self.places = [cgutils.alloca_once(self.builder, _WORD) for _ in range(0, count, 3)]
+        for k, target in enumerate(self.places):
+            start = self.builder.add(place, self.builder.mul(row, _WORD(3 * k)))
+            self.builder.store(start, target)
+
+    def _hidden(self, word: Any) -> Any:
+        same = ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0")
+        return self.builder.call(same, [word])
+
+    def spread(self, r: int) -> Any:
+        """A vector of the number of row ``r``."""
+        place = self.builder.add(self.builder.load(self.places[r // 3]), self.distances[r % 3])
+        return self.emit.spread(self.builder.inttoptr(place, self.emit.number.as_pointer()))
+
+    def move(self) -> None:
+        """Go to the next column."""
+        for place in self.places:
+            self.builder.store(self._hidden(self.builder.add(self.builder.load(place), self.step)), place)
+
 
 def _constants(*numbers: Any) -> bool:
     return all(isinstance(n, types.IntegerLiteral) for n in numbers)
@@ -111,7 +145,8 @@ def product_tile(
         emit = Vectors(context, builder, out.dtype)
         left, right = emit.data(x, args[2], args[3]), emit.data(y, args[6], args[7])
         target = emit.data(out, args[10], args[11])
-        starts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
+        row, step = (builder.mul(a, _WORD(emit.item)) for a in (args[4], args[5]))
+        column = emit.column(builder.ptrtoint(left, _WORD), row, step, rows.literal_value)
         sums = emit.sums(rows.literal_value, vectors.literal_value)
         emit.begin(sums, args[13], target, args[12])
         listed = emit.data(table, args[8], _WORD(0)) if isinstance(table, types.Array) else None
@@ -120,12 +155,12 @@ def product_tile(
                 place = builder.mul(loop.index, args[8])
             else:
                 place = builder.load(builder.gep(listed, [loop.index]))
-            row = [emit.load(right, builder.add(place, _WORD(v * emit.lanes))) for v in range(vectors.literal_value)]
-            step = builder.mul(loop.index, args[5])
-            for start, totals in zip(starts, sums, strict=True):
-                factor = emit.spread(builder.gep(start, [step]))
-                for total, part in zip(totals, row, strict=True):
+            parts = [emit.load(right, builder.add(place, _WORD(v * emit.lanes))) for v in range(vectors.literal_value)]
+            for r, totals in enumerate(sums):
+                factor = column.spread(r)
+                for total, part in zip(totals, parts, strict=True):
                     emit.add_product(total, factor, part)
+            column.move()
         emit.end(sums, target, args[12])
         return context.get_dummy_value()
 
