@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, words_text
-from jitgrad.kernels.codegen.source import LoopSource
+from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
@@ -157,11 +156,6 @@ def loop_head(dtype: str, source: LoopSource) -> str:
     return types + words_text(source.words, dtype)
 
 
-# What makes arrays in a loop's text. Without any of these, references to arrays need not be counted: a call then takes
-# 20 ns for each array, else 40.
-_ALLOCATION = re.compile(r"\bnp\.(empty|zeros|ones|full|array|arange)\b|\.(copy|ravel)\(")
-
-
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
@@ -171,7 +165,9 @@ class Loop(Kernel):
         self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int,
         pieces: Callable[..., tuple[int, int]] | None,
     ):  # fmt: skip
-        self.source, self.pieces = LoopSource(function, inline=INLINE_REASSOC if reassoc else INLINE), pieces
+        inline = INLINE_REASSOC if reassoc else INLINE
+        uncounted = inline.replace("no_cfunc_wrapper=True", "no_cfunc_wrapper=True, _nrt=False")
+        self.source, self.pieces = LoopSource(function, inline=inline, uncounted=uncounted), pieces
         parameters = self.source.parameters
         # ``writes`` is left to __getattr__
         self.name, self.call = function.__name__, self._dispatch if pieces is None else self._dispatch_pieces
@@ -205,8 +201,7 @@ class Loop(Kernel):
         elif dtype not in self.variants:
             start = time.perf_counter()
             text = self.text(dtype.name)
-            allocates = _ALLOCATION.search(text) is not None
-            self.variants[dtype] = compile_text(self.name, text, self.fastmath, allocates=allocates)
+            self.variants[dtype] = compile_text(self.name, text, self.fastmath, allocates=makes_arrays(text))
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 

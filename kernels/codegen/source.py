@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
@@ -25,7 +26,7 @@ from jitgrad.kernels.words.syntax import (
     ships_with_jitgrad,
 )  # fmt: skip
 
-__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
+__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError", "makes_arrays"]
 
 # The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
 ANY_ORDER = "  # in any order"
@@ -38,6 +39,16 @@ _WRITING = {
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
+
+
+# What makes arrays in a loop's text.
+_ALLOCATION = re.compile(r"\bnp\.(empty|zeros|ones|full|array|arange)\b|\.(copy|ravel)\(")
+_RETURN = re.compile(r"\breturn .")
+
+
+def makes_arrays(text: str) -> bool:
+    """Whether a loop's text makes arrays, so that references to them have to be counted: 20 to 40 ns each time."""
+    return _ALLOCATION.search(text) is not None
 
 
 class Definition:
@@ -53,9 +64,16 @@ class LoopSource:
     It is parsed when first asked for: a process runs few of all loops.
     """
 
-    def __init__(self, function: Callable[..., Any], also: Set[str] = frozenset(), inline: str = INLINE):
-        """``also``: further names that the text may use; ``inline``: what decorates helper functions."""
-        self.known, self.inline = _KNOWN | also, inline
+    def __init__(
+        self, function: Callable[..., Any], also: Set[str] = frozenset(), inline: str = INLINE,
+        uncounted: str | None = None,
+    ):  # fmt: skip
+        """``also``: further names that the text may use; ``inline``: what decorates helper functions.
+
+        uncounted: what decorates those that need not count references to arrays, since they neither make nor return
+        any; by default the same.
+        """
+        self.known, self.inline, self.uncounted = _KNOWN | also, inline, uncounted or inline
         self.function = getattr(function, "py_func", function)  # an @njit function's Python original
         self.name = self.function.__name__
         self.file = self.function.__code__.co_filename
@@ -102,9 +120,12 @@ class LoopSource:
     def text(self) -> str:
         """Constants, helper functions and the loop; words are the emitter's to add."""
         loop = retype(ast.unparse(self.tree))
-        named = [n if isinstance(n, str) else f"{self.inline}\n{retype(ast.unparse(n.tree))}"
-                 for n in self.named.values()]  # fmt: skip
+        named = [n if isinstance(n, str) else self._helper(ast.unparse(n.tree)) for n in self.named.values()]
         return "\n".join([*named, loop]) + "\n"
+
+    def _helper(self, text: str) -> str:
+        counts = makes_arrays(text) or _RETURN.search(text)
+        return f"{self.inline if counts else self.uncounted}\n{retype(text)}"
 
     def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> ast.FunctionDef:
         closure = inspect.getclosurevars(function)

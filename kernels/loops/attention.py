@@ -21,18 +21,19 @@ __all__ = ["attend", "attend_back"]
 _WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
-def soften(x, mask, n, first, causal, scale, over):
+def soften(x, mask, n, first, keys, causal, scale, over):
     """In the place of x, exp(scale * x + mask - the largest of the row), from query ``first`` on.
 
-    Rows without a key are 0.
+    Elements from number ``keys`` on become 0, as do rows without a key: rows are filled up to several vectors, since a
+    single element that is left over takes as long as one of these.
 
     over: gets 1 / the sum of each row. Softmax is their product, but rows of results, which have fewer elements than
     there are keys, are multiplied by it in its stead.
     """
-    factor = T(scale)
+    factor, least = T(scale), T(-87) if x.itemsize == 4 else T(-708)
     for i in range(x.shape[0]):
         row = x[i]
-        seen = min(row.size, first + i + 1) if causal else row.size
+        seen = min(keys, first + i + 1) if causal else keys
         visible, step = row[:seen], factor
         if mask.shape[0]:
             added = mask[n % mask.shape[0], first + i]
@@ -43,26 +44,32 @@ def soften(x, mask, n, first, causal, scale, over):
                 visible[j] *= factor
         if mask.shape[0] or not factor > 0:
             step = T(1)
-        row[seen:] = T(0)
-        top = row_largest(visible)
+        if seen < row.size:
+            for j in range(row.size):
+                row[j] = row[j] if j < seen else T(-np.inf)
+        top = row_largest(row)
         if top == -np.inf:
             row[:] = T(0)
             over[i] = T(0)
             continue
         total = T(0)
-        for j in range(visible.size):
-            e = _exp_falling((visible[j] - top) * step)
-            visible[j] = e
+        for j in range(row.size):
+            d = (row[j] - top) * step
+            # What would be less than any normal number is 0: a processor takes long for such.
+            e = T(0) if d < least else _exp_falling(least if d < least else d)
+            row[j] = e
             total += e
         over[i] = T(1) / total
+        if top != top:
+            row[seen:] = T(0)
 
 
-def scale_rows(x, factors, out):
-    """Each row of x times its factor."""
-    for i in range(out.shape[0]):
-        row, target, factor = x[i], out[i], factors[i]
-        for j in range(target.size):
-            target[j] = row[j] * factor
+def scale_rows(x, factors):
+    """Each row of x times its factor, in place."""
+    for i in range(x.shape[0]):
+        row, factor = x[i], factors[i]
+        for j in range(row.size):
+            row[j] *= factor
 
 
 def slopes_of(shares, g, scale, over):
@@ -103,11 +110,12 @@ def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, las
         if n != latest:
             turn(k[n], turned)
             latest = n
-        shares, filled = scores[: end - begin, :seen], -(-seen // lanes) * lanes
-        multiply(function, q[n, begin:end], False, turned[:, :filled], False, scores[: end - begin, :filled], False)
-        soften(shares, mask, n, begin, causal, scale, over)
-        multiply(function, shares, False, v[n, :seen], False, out[n, begin:end], False)
-        scale_rows(out[n, begin:end], over, out[n, begin:end])
+        filled, rows, result = -(-seen // lanes) * lanes, q[n, begin:end], out[n, begin:end]
+        shares, span = scores[: end - begin, :seen], min(-(-seen // (4 * lanes)) * 4 * lanes, wide)
+        multiply(function, rows, False, turned[:, :filled], False, scores[: end - begin, :filled], False)
+        soften(scores[: end - begin, :span], mask, n, begin, seen, causal, scale, over)
+        multiply(function, shares, False, v[n, :seen], False, result, False)
+        scale_rows(result, over)
 
 
 def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
@@ -130,13 +138,15 @@ def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk,
             end = min(begin + block, queries)
             seen = min(keys, end) if causal else keys
             rows, given, filled = q[n, begin:end], g[n, begin:end], -(-seen // lanes) * lanes
-            shares, slopes = scores[: end - begin, :seen], above[: end - begin, :seen]
+            shares, slopes, shared = scores[: end - begin, :seen], above[: end - begin, :seen], divided[: end - begin]
+            span = min(-(-seen // (4 * lanes)) * 4 * lanes, wide)
             multiply(function, rows, False, k_turned[:, :filled], False, scores[: end - begin, :filled], False)
-            soften(shares, mask, n, begin, causal, scale, over)
-            scale_rows(given, over, divided[: end - begin])
+            soften(scores[: end - begin, :span], mask, n, begin, seen, causal, scale, over)
+            shared[:] = given
+            scale_rows(shared, over)
             multiply(function, given, False, v_turned[:, :filled], False, above[: end - begin, :filled], False)
-            multiply(function, shares, True, divided[: end - begin], False, dv[n, :seen], True)
-            slopes_of(shares, slopes, scale, over)
+            multiply(function, shares, True, shared, False, dv[n, :seen], True)
+            slopes_of(scores[: end - begin, :filled], above[: end - begin, :filled], scale, over)
             multiply(function, slopes, False, k[n, :seen], False, dq[n, begin:end], False)
             multiply(function, slopes, True, rows, False, dk[n, :seen], True)
 
