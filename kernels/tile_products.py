@@ -39,7 +39,8 @@ MIDDLE = HEIGHTS[-2]
 # Rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache. Half of
 # them where the left one is read across, and has its lines there as well.
 DEPTH = 256
-# If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (400 KB of float64), so
+APART = DEPTH + 16  # rows that a copied tile has room for: rows of all tiles may not fall on the same lines of the cache
+# If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (420 KB of float64), so
 # many bytes at once.
 TILES, UNIT = 16, 16
 BLOCK = 32 * ROWS  # columns of the result that are made at a time where it is turned
@@ -180,7 +181,7 @@ def fill(x, x_row, x_step, tiled, y, y_row, inner, out, out_row, rows, width, ke
         height = height_of(rows - done)
         left, target, target_row = x + done * x_row, out + done * out_row, out_row
         if tiled:
-            left, x_step = x + done * DEPTH * item(), height * item()
+            left, x_step = x + done * APART * item(), height * item()
         if width < BYTES:
             target, target_row = spare, BYTES
             if keep:
@@ -210,11 +211,23 @@ def height_of(left):
 
 
 def take_left(tiles, x, x_step, rows, depth):
-    """Numbers of the left matrix, of which columns lie side by side, in the order in which tiles read them."""
-    done, size = 0, item()
+    """Numbers of the left matrix, of which columns lie side by side, in the order in which tiles read them.
+
+    All tiles of a column go together: its numbers are on few lines of the cache, and those of the next column may
+    take their places there.
+    """
+    size, high = item(), 0
+    while (rows - high >= ROWS + 4) | (rows - high == ROWS):
+        high += ROWS
+    for k in range(depth):
+        place, left, end = tiles + k * ROWS * size, x + k * x_step, x + k * x_step + high * size
+        while left < end:
+            copy(place, left, ROWS * size)
+            place, left = place + APART * ROWS * size, left + ROWS * size
+    done = high
     while done < rows:
         height = height_of(rows - done)
-        place, left, width = tiles + done * DEPTH * size, x + done * size, height * size
+        place, left, width = tiles + done * APART * size, x + done * size, height * size
         for _ in range(depth):
             at = 0
             while at + UNIT <= width:
@@ -321,7 +334,7 @@ def _operations(dtype: Any) -> dict[str, Any]:
 
     return {
         "tile": tile, "wide_tile": functools.partial(tile, vectors=PANEL // BYTES), "turn_square": turn_square,
-        "panel_room": lambda b: room(b, DEPTH * PANEL), "tiles_room": lambda b: room(b, TILES * ROWS * DEPTH * item),
+        "panel_room": lambda b: room(b, DEPTH * PANEL), "tiles_room": lambda b: room(b, TILES * ROWS * APART * item),
         "tile_room": lambda b: room(b, ROWS * BYTES), "item": lambda _: WORD(item),
     }  # fmt: skip
 
