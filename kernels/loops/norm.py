@@ -14,7 +14,7 @@ from jitgrad.kernels.launch import loop
 __all__ = [
     "channel_gradient", "channel_gradient_columns", "channel_moments", "channel_sums", "channel_sums_columns",
     "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows", "repeat_each",
-    "row_gradient", "row_sums",
+    "row_gradient", "row_gradients", "row_sums",
 ]  # fmt: skip
 
 
@@ -58,33 +58,38 @@ def repeat_each(x, out):
             row[i] = value
 
 
+def slopes_of_row(slope, row, middle, scale, factor, target):
+    """The gradient of a row that was normalised, with respect to its elements."""
+    n = row.size
+    # Rows of one element become their bias: no gradient, rather than what rounding leaves of a difference.
+    if n == 1:
+        scale = T(0)
+    total, product = W(0), W(0)
+    for begin in range(0, n, 512):
+        end = min(begin + 512, n)
+        gs, xs, ws, a, b = slope[begin:end], row[begin:end], factor[begin:end], T(0), T(0)
+        for i in range(gs.size):
+            d = gs[i] * ws[i]
+            a += d
+            b += d * (xs[i] - middle)
+        total += a
+        product += b
+    # With d = g weight and y = (x - mean) rstd: (d - mean(d) - y mean(d y)) rstd.
+    level, tilt = T(total / n), T(product / n) * scale * scale
+    for i in range(n):
+        target[i] = (slope[i] * factor[i] - level - (row[i] - middle) * tilt) * scale
+
+
 @loop(reassoc=True, split=("g", "x", "mean", "rstd", "out"))
 def row_gradient(g, x, mean, rstd, weight, out):
     """The gradient of ``normalize_rows`` with respect to x."""
-    n = x.shape[2]
     for o in range(x.shape[0]):
         for k in range(x.shape[1]):
-            slope, row, target, factor = g[o, k], x[o, k], out[o, k], weight[k]
-            # Rows of one element become their bias: no gradient, rather than what rounding leaves of a difference.
-            middle, scale = mean[o, k], rstd[o, k] if n > 1 else T(0)
-            total, product = W(0), W(0)
-            for begin in range(0, n, 512):
-                end = min(begin + 512, n)
-                gs, xs, ws, a, b = slope[begin:end], row[begin:end], factor[begin:end], T(0), T(0)
-                for i in range(gs.size):
-                    d = gs[i] * ws[i]
-                    a += d
-                    b += d * (xs[i] - middle)
-                total += a
-                product += b
-            # With d = g weight and y = (x - mean) rstd: (d - mean(d) - y mean(d y)) rstd.
-            level, tilt = T(total / n), T(product / n) * scale * scale
-            for i in range(n):
-                target[i] = (slope[i] * factor[i] - level - (row[i] - middle) * tilt) * scale
+            slopes_of_row(g[o, k], x[o, k], mean[o, k], rstd[o, k], weight[k], out[o, k])
 
 
-@loop(split=("g", "x", "mean", "rstd", "weight", "bias"))
-def row_sums(g, x, mean, rstd, weight, bias):
+@loop(split=("g", "x", "mean", "rstd", "for_weight", "for_bias"))
+def row_sums(g, x, mean, rstd, for_weight, for_bias):
     """The gradients of ``normalize_rows`` with respect to weight and bias, for each of some chunks of rows.
 
     g and x are given as (chunks, outer, groups, n), weight and bias as (chunks, groups, n).
@@ -92,25 +97,57 @@ def row_sums(g, x, mean, rstd, weight, bias):
     outer, n = x.shape[1], x.shape[3]
     # Sums down columns, 2048 at a time so that the four buffers stay in cache; 32 rows to a block in T.
     room = min(2048, n)
-    products, sums, for_weight, for_bias = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
+    products, sums, weights, biases = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
     for c in range(x.shape[0]):
         for k in range(x.shape[2]):
             for left in range(0, n, 2048):
                 width = min(2048, n - left)
-                for_weight[:], for_bias[:] = 0, 0
+                weights[:], biases[:] = 0, 0
                 for begin in range(0, outer, 32):
                     products[:], sums[:] = 0, 0
                     for o in range(begin, min(begin + 32, outer)):
-                        slope, row, middle, scale = g[c, o, k, left:], x[c, o, k, left:], mean[c, o, k], rstd[c, o, k]
-                        for j in range(width):
-                            products[j] += slope[j] * ((row[j] - middle) * scale)
-                            sums[j] += slope[j]
-                    for j in range(width):
-                        for_weight[j] += products[j]
-                        for_bias[j] += sums[j]
-                to_weight, to_bias = weight[c, k, left:], bias[c, k, left:]
-                for j in range(width):
-                    to_weight[j], to_bias[j] = for_weight[j], for_bias[j]
+                        slope, row = g[c, o, k, left : left + width], x[c, o, k, left : left + width]
+                        add_to_sums(slope, row, mean[c, o, k], rstd[c, o, k], products, sums)
+                    add_both(products[:width], sums[:width], weights, biases)
+                put_both(weights, biases, for_weight[c, k, left : left + width], for_bias[c, k, left : left + width])
+
+
+@loop(reassoc=True, split=("g", "x", "mean", "rstd", "out", "for_weight", "for_bias"))
+def row_gradients(g, x, mean, rstd, weight, out, for_weight, for_bias):
+    """``row_gradient`` and ``row_sums`` in one pass over g and x; out as (chunks, outer, groups, n)."""
+    outer, n = x.shape[1], x.shape[3]
+    products, sums, weights, biases = np.empty(n, T), np.empty(n, T), np.empty(n, W), np.empty(n, W)
+    for c in range(x.shape[0]):
+        for k in range(x.shape[2]):
+            weights[:], biases[:] = 0, 0
+            for begin in range(0, outer, 32):
+                products[:], sums[:] = 0, 0
+                for o in range(begin, min(begin + 32, outer)):
+                    slope, row, middle, scale = g[c, o, k], x[c, o, k], mean[c, o, k], rstd[c, o, k]
+                    slopes_of_row(slope, row, middle, scale, weight[k], out[c, o, k])
+                    add_to_sums(slope, row, middle, scale, products, sums)
+                add_both(products, sums, weights, biases)
+            put_both(weights, biases, for_weight[c, k], for_bias[c, k])
+
+
+def add_to_sums(slope, row, middle, scale, products, sums):
+    """Add the gradients of weight and bias that are due to a row to these sums."""
+    for j in range(row.size):
+        products[j] += slope[j] * ((row[j] - middle) * scale)
+        sums[j] += slope[j]
+
+
+def add_both(x, y, to_x, to_y):
+    """Add two vectors to two others."""
+    for j in range(x.size):
+        to_x[j] += x[j]
+        to_y[j] += y[j]
+
+
+def put_both(x, y, to_x, to_y):
+    """Copy the beginnings of two vectors, of the lengths of the two others, to these."""
+    for j in range(to_x.size):
+        to_x[j], to_y[j] = x[j], y[j]
 
 
 # -- channels -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.launch import Kernel, Loop
-from jitgrad.kernels.loops.norm import normalize_rows, row_gradient, row_sums
+from jitgrad.kernels.loops.norm import normalize_rows, row_gradient, row_gradients, row_sums
 from jitgrad.kernels.loops.reduction import sum_columns, sum_rows
 from jitgrad.kernels.loops.softmax import (
     log_softmax_rows,
@@ -36,9 +36,11 @@ BLOCK_BYTES, BLOCKED_BYTES = 1 << 20, 1 << 22
 _ROW_SIZE = 64
 # Loops that write all of their outputs and read none: their outputs' memory need not have been there before.
 _OVERWRITING = (
-    normalize_rows, row_gradient, sum_rows, softmax_rows, softmax_rows_gradient, log_softmax_rows,
+    normalize_rows, row_gradient, row_gradients, sum_rows, softmax_rows, softmax_rows_gradient, log_softmax_rows,
     log_softmax_rows_gradient,
 )  # fmt: skip
+# Those whose last two outputs are sums of rows, by chunks; and which of their other arguments have such rows.
+_WITH_SUMS = {row_sums: (0, 1, 2, 3), row_gradients: (0, 1, 2, 3, 5)}
 
 
 class Cut(NamedTuple):
@@ -213,6 +215,8 @@ def _row_count(launch: Launch) -> int | None:
         return None
     if not all(isinstance(a, (np.ndarray, int, float)) for a in args):  # what entries can be given
         return None
+    if kernel is row_gradients:
+        return math.prod(args[0].shape[:2]) if all(a.flags.c_contiguous for a in args) else None
     arrays = [args[k] for k in kernel.split]
     rows = arrays[0].shape[0] if arrays[0].ndim else 0
     same = all(a.ndim and a.shape[0] == rows and a.flags.c_contiguous and a.size for a in arrays)
@@ -246,7 +250,7 @@ def _summed(launch: Launch, rows: int) -> bool:
 
 def _rows_of_blocks(launches: Sequence[Launch], rows: int, wanted: int) -> int:
     """Rows of a block, about as many as wanted, such that no block has rows of two chunks that are summed apart."""
-    shapes = [m.args[0].shape for m in launches if m.kernel is row_sums]
+    shapes = [m.args[0].shape for m in launches if m.kernel in _WITH_SUMS]
     chunks = math.gcd(*[shape[1] for shape in shapes if shape[0] > 1])
     if not chunks:
         return max(1, min(rows, wanted))
@@ -256,6 +260,18 @@ def _rows_of_blocks(launches: Sequence[Launch], rows: int, wanted: int) -> int:
 def _member(launch: Launch, rows: int, blocks: int) -> tuple[Member, list[Launch]]:
     """A launch as a member, and the launches that have to follow."""
     kernel, args, _ = launch
+    if kernel in _WITH_SUMS and math.prod(args[0].shape[:2]) == rows:
+        *given, for_weight, for_bias = args
+        chunks, *sizes = for_weight.shape
+        parts = [np.empty((blocks, *sizes), a.dtype) for a in (for_weight, for_bias)]
+        walked, last = _WITH_SUMS[kernel], len(given)
+        for k in walked:
+            given[k] = given[k].reshape(1, rows, *given[k].shape[2:])
+        cuts = [Cut(k, axis=1) for k in walked] + [Cut(last + k, once=True) for k in range(2)]
+        return Member(kernel, (*given, *parts), tuple(cuts)), [
+            Launch(sum_columns, (p.reshape(chunks, blocks // chunks, -1), a.reshape(chunks, -1)), [])
+            for p, a in zip(parts, (for_weight, for_bias), strict=True)
+        ]
     if isinstance(kernel, Loop) and _row_count(launch) == rows:
         return Member(kernel, args, tuple(Cut(k) for k in kernel.split)), []
     if kernel is sum_rows:
@@ -268,15 +284,6 @@ def _member(launch: Launch, rows: int, blocks: int) -> tuple[Member, list[Launch
         x, out = args
         part = np.empty((blocks, out.shape[1]), out.dtype)
         return Member(kernel, (x, part), (Cut(0, axis=1), Cut(1, once=True))), [Launch(kernel, (part[None], out), [])]
-    if kernel is row_sums:
-        chunks, *sizes = args[4].shape
-        parts = [np.empty((blocks, *sizes), a.dtype) for a in args[4:]]
-        given = [a.reshape(1, rows, *a.shape[2:]) for a in args[:4]]
-        cuts = [Cut(k, axis=1) for k in range(4)] + [Cut(k, once=True) for k in (4, 5)]
-        return Member(kernel, (*given, *parts), tuple(cuts)), [
-            Launch(sum_columns, (p.reshape(chunks, blocks // chunks, -1), a.reshape(chunks, -1)), [])
-            for p, a in zip(parts, args[4:], strict=True)
-        ]
     size = _size(launch)
     walked = [k for k, a in enumerate(args) if isinstance(a, np.ndarray) and a.size == size]
     return Member(kernel, args, tuple(Cut(k, a.size // rows) for k, a in enumerate(args) if k in walked)), []

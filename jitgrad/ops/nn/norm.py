@@ -176,14 +176,15 @@ def _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout,
     wanted = [n for n in shapes if n in wants]
     places = {n: k for k, n in enumerate([*wanted, *(n for n in shapes if n not in wants)])}
     layouts = [intern(x.numpy_dtype if n == "x" else dtype, shapes[n]) for n in places]
-    launches = []
+    launches, slopes = [], None
     if "x" in wants and x.numel:
-        factor = _per_row("weight", weight, x, sizes, 1)
-        launches.append((kernels.row_gradient, *known, factor, Written(places["x"], blocks)))
+        slopes = _per_row("weight", weight, x, sizes, 1), places["x"]
     if "weight" in wants or "bias" in wants:  # both also where one is wanted: they share the pass over g
-        launches += _sums(g, x, blocks, (places["weight"], places["bias"]), layouts)
-    elif not launches:
+        launches += _sums(g, x, blocks, slopes, (places["weight"], places["bias"]), layouts)
+    elif slopes is None:
         return lambda *_: {"x": wrap(empty_for(layouts[0]), layouts[0])}  # nothing to compute
+    else:
+        launches.append(_slopes(known, slopes, blocks))
 
     def results(*found: Tensor) -> dict[str, Tensor]:
         every = dict(zip(wanted, found, strict=True))
@@ -199,8 +200,16 @@ def _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout,
 _MANY_ROWS = 512
 
 
-def _sums(g: Layout, x: Layout, blocks: Blocks, places: tuple[int, int], layouts: list[Layout]) -> list[Any]:
-    """Launches that write the gradients of weight and bias to the new arrays ``places``.
+def _slopes(known: Sequence[Any], slopes: tuple[Any, int], blocks: Blocks) -> tuple[Any, ...]:
+    """The launch that writes the gradient of x; slopes: the weight, and the number of the new array."""
+    return kernels.row_gradient, *known, slopes[0], Written(slopes[1], blocks)
+
+
+def _sums(
+    g: Layout, x: Layout, blocks: Blocks, slopes: tuple[Any, int] | None, places: tuple[int, int],
+    layouts: list[Layout],
+) -> list[Any]:  # fmt: skip
+    """Launches that write the gradients of weight and bias to the new arrays ``places``, and ``slopes`` if wanted.
 
     The layouts of working memory are added to ``layouts``.
     """
@@ -210,13 +219,17 @@ def _sums(g: Layout, x: Layout, blocks: Blocks, places: tuple[int, int], layouts
     whole, each, totals = (chunks, rows, *sizes), (chunks, rows, blocks[1]), (chunks, *sizes)
     known = row_major("g", g, whole), row_major("x", x, whole), Read("mean", each), Read("rstd", each)
     if chunks == 1:
-        return [(kernels.row_sums, *known, *(Written(p, totals) for p in places))]
+        one = row_major("g", g, blocks), row_major("x", x, blocks), Read("mean"), Read("rstd")
+        first = [] if slopes is None else [_slopes(one, slopes, blocks)]
+        return [*first, (kernels.row_sums, *known, *(Written(p, totals) for p in places))]
     partial = [Written(len(layouts) + k, totals) for k in range(2)]
     layouts += [intern(g.numpy_dtype, totals)] * 2
     flat = math.prod(sizes)
     summed = [(sum_columns, Written(p.number, (1, chunks, flat)), Written(place, (1, flat)))
               for p, place in zip(partial, places, strict=True)]  # fmt: skip
-    return [(kernels.row_sums, *known, *partial), *summed]
+    if slopes is None:
+        return [(kernels.row_sums, *known, *partial), *summed]
+    return [(kernels.row_gradients, *known, slopes[0], Written(slopes[1], whole), *partial), *summed]
 
 
 def _shaped(total: Tensor, layout: Layout) -> Tensor:

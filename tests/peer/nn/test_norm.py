@@ -52,6 +52,7 @@ FUNCTIONS = {
     "layer, bare, transposed": ((4, 3), [], lambda F, x: F.layer_norm(x.t(), (4,))),
     "rms": ((4, 5), [(5,)], lambda F, x, w: F.rms_norm(x, (5,), w)),
     "group": ((2, 6, 5), [(6,), (6,)], lambda F, x, w, b: F.group_norm(x, 3, w, b)),
+    "group, rows summed in chunks": ((528, 4, 3), [(4,), (4,)], lambda F, x, w, b: F.group_norm(x, 2, w, b)),
     "group of one place": ((4, 6), [(6,)], lambda F, x, w: F.group_norm(x, 2, w)),
     "group, bare": ((2, 4, 3, 2), [], lambda F, x: F.group_norm(x.transpose(2, 3), 1)),
     "batch": ((5, 3), [(3,), (3,)], lambda F, x, w, b: F.batch_norm(x, None, None, w, b, True)),
