@@ -27,7 +27,7 @@ def glu_gradient(g, x, out):
         for i in range(above.size):
             s = sigmoid(b[i])
             first[i] = above[i] * s
-            second[i] = above[i] * a[i] * s * (1 - s)
+            second[i] = above[i] * a[i] * s * (1.0 - s)
 
 
 @loop

@@ -93,7 +93,9 @@ def _weight_gradients(found, slopes, hidden_slopes, x, weight, out, h0, starts, 
         multiply_into(hidden_slopes.T, earlier, d_hh)
     if b_ih is not None:
         sum_rows_into.call(slopes, b_ih)
-    if b_hh is not None:
+    if b_hh is not None and hidden_slopes is slopes and b_ih is not None:
+        np.copyto(b_hh, b_ih)
+    elif b_hh is not None:
         sum_rows_into.call(hidden_slopes, b_hh)
 
 

@@ -195,14 +195,14 @@ def lstm_slopes(slopes, dh, dc, dx, x_weight, g, gates, cells, c0, weight, form,
             d_take, d_forget, d_candidate, d_give = s[:n], s[n : 2 * n], s[2 * n : 3 * n], s[3 * n :]
             for j in range(n):
                 v = tanh(cell[j])
-                d_give[j] = old[j] * v * give[j] * (1 - give[j])
-                slope[j] += old[j] * give[j] * (1 - v * v)
+                d_give[j] = old[j] * v * give[j] * (1.0 - give[j])
+                slope[j] += old[j] * give[j] * (1.0 - v * v)
             for j in range(n):
-                d_take[j] = slope[j] * candidate[j] * take[j] * (1 - take[j])
+                d_take[j] = slope[j] * candidate[j] * take[j] * (1.0 - take[j])
             for j in range(n):
-                d_candidate[j] = slope[j] * take[j] * (1 - candidate[j] * candidate[j])
+                d_candidate[j] = slope[j] * take[j] * (1.0 - candidate[j] * candidate[j])
             for j in range(n):
-                d_forget[j] = slope[j] * earlier[j] * forget[j] * (1 - forget[j])
+                d_forget[j] = slope[j] * earlier[j] * forget[j] * (1.0 - forget[j])
                 slope[j] *= forget[j]
         multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
         if x_weight.size:
@@ -270,11 +270,11 @@ def gru_slopes(slopes, dh, dx, x_weight, g, gates, kept, out, h0, weight, form, 
             reset, update, new, both = z[:n], z[n : 2 * n], z[2 * n :], s[: 2 * n]
             d_update, d_new, d_from_state = s[n : 2 * n], s[2 * n :], share[2 * n :]
             for j in range(n):
-                d_new[j] = slope[j] * (1 - update[j]) * (1 - new[j] * new[j])
+                d_new[j] = slope[j] * (1.0 - update[j]) * (1.0 - new[j] * new[j])
             for j in range(n):
-                d_update[j] = slope[j] * (earlier[j] - new[j]) * update[j] * (1 - update[j])
+                d_update[j] = slope[j] * (earlier[j] - new[j]) * update[j] * (1.0 - update[j])
             for j in range(n):
-                both[j] = d_new[j] * keep[j] * reset[j] * (1 - reset[j])
+                both[j] = d_new[j] * keep[j] * reset[j] * (1.0 - reset[j])
             for j in range(2 * n):
                 share[j] = both[j]
             for j in range(n):
@@ -335,7 +335,7 @@ def rnn_slopes(slopes, dh, dx, x_weight, g, out, weight, form, relu, starts, rev
                     s[j] = slope[j] if z[j] > 0 else T(0)
             else:
                 for j in range(n):
-                    s[j] = slope[j] * (1 - z[j] * z[j])
+                    s[j] = slope[j] * (1.0 - z[j] * z[j])
         multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
         if x_weight.size:
             multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
