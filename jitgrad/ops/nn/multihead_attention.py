@@ -90,9 +90,7 @@ def _projected(
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
         query, key, value = tensors
         if query is key is value:  # one product in the place of three
-            width = query.shape[-1]
-            joined = linear(query, weight, bias)
-            return [joined.narrow(-1, k * width, width) for k in range(3)]
+            return list(linear(query, weight, bias).chunk(3, -1))
         weights = tuple(weight.chunk(3))  # type: ignore[assignment]
     else:
         for name, w in zip(names, weights, strict=True):
@@ -126,8 +124,12 @@ def _mask_of_heads(mask: Tensor, target: int, source: int, stacks: int) -> Tenso
 
 
 def _heads(x: Tensor, stacks: int, width: int) -> Tensor:
-    """(length, batch, heads * width) as (batch * heads, length, width)."""
-    return x.reshape(x.shape[0], stacks, width).transpose(0, 1)
+    """(length, batch, heads * width) as (batch * heads, length, width).
+
+    What is a part of a joint projection is copied, once and in the order that attention takes.
+    """
+    length, n = x.shape[:2]
+    return x.reshape(length, n, stacks // max(n, 1), width).permute(1, 2, 0, 3).reshape(stacks, length, width)
 
 
 def _static(name: str, given: Tensor | None, x: Tensor, stacks: int, width: int) -> Tensor:
