@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, words_text
+from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
@@ -166,8 +166,7 @@ class Loop(Kernel):
         pieces: Callable[..., tuple[int, int]] | None,
     ):  # fmt: skip
         inline = INLINE_REASSOC if reassoc else INLINE
-        uncounted = inline.replace("no_cfunc_wrapper=True", "no_cfunc_wrapper=True, _nrt=False")
-        self.source, self.pieces = LoopSource(function, inline=inline, uncounted=uncounted), pieces
+        self.source, self.pieces = LoopSource(function, inline=inline, uncounted=uncounted(inline)), pieces
         parameters = self.source.parameters
         # ``writes`` is left to __getattr__
         self.name, self.call = function.__name__, self._dispatch if pieces is None else self._dispatch_pieces

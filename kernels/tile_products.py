@@ -39,7 +39,7 @@ MIDDLE = HEIGHTS[-2]
 # Rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache. Half of
 # them where the left one is read across, and has its lines there as well.
 DEPTH = 256
-APART = DEPTH + 16  # rows that a copied tile has room for: rows of all tiles may not fall on the same lines of the cache
+APART = DEPTH + 16  # rows that a copied tile has room for: a row of all tiles is not to fall on the same lines there
 # If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (420 KB of float64), so
 # many bytes at once.
 TILES, UNIT = 16, 16

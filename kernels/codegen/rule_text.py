@@ -11,7 +11,8 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import copied, parse
 
 __all__ = [
-    "INLINE", "INLINE_REASSOC", "WIDE", "inline", "retype", "retyped", "with_divide", "words_called", "words_text",
+    "INLINE", "INLINE_REASSOC", "WIDE", "inline", "retype", "retyped", "uncounted", "with_divide", "words_called",
+    "words_text",
 ]  # fmt: skip
 
 # A line of its own, of a text whose loops take so many instructions that they gain by the widest registers.
@@ -23,6 +24,11 @@ INLINE = (
 )
 CALLED = INLINE.replace("forceinline=True, ", "")
 INLINE_REASSOC = INLINE.replace('{"contract"}', '{"contract", "reassoc", "nsz"}')  # of loops that allow it
+
+
+def uncounted(inline: str) -> str:
+    """What decorates a helper like ``inline``, without the counting of references to arrays."""
+    return inline.replace("@njit(", "@njit(_nrt=False, ")
 
 
 class _Retype(ast.NodeTransformer):

@@ -39,9 +39,7 @@ _WRITING = {
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
-
-
-# What makes arrays in a loop's text.
+# What makes arrays in a loop's text, and what returns something, which might be one.
 _ALLOCATION = re.compile(r"\bnp\.(empty|zeros|ones|full|array|arange)\b|\.(copy|ravel)\(")
 _RETURN = re.compile(r"\breturn .")
 

@@ -264,10 +264,9 @@ def _member(launch: Launch, rows: int, blocks: int) -> tuple[Member, list[Launch
         *given, for_weight, for_bias = args
         chunks, *sizes = for_weight.shape
         parts = [np.empty((blocks, *sizes), a.dtype) for a in (for_weight, for_bias)]
-        walked, last = _WITH_SUMS[kernel], len(given)
-        for k in walked:
+        for k in _WITH_SUMS[kernel]:
             given[k] = given[k].reshape(1, rows, *given[k].shape[2:])
-        cuts = [Cut(k, axis=1) for k in walked] + [Cut(last + k, once=True) for k in range(2)]
+        cuts = [Cut(k, axis=1) for k in _WITH_SUMS[kernel]] + [Cut(len(given) + k, once=True) for k in range(2)]
         return Member(kernel, (*given, *parts), tuple(cuts)), [
             Launch(sum_columns, (p.reshape(chunks, blocks // chunks, -1), a.reshape(chunks, -1)), [])
             for p, a in zip(parts, (for_weight, for_bias), strict=True)
