@@ -72,6 +72,14 @@ def scale_rows(x, factors):
             row[j] *= factor
 
 
+def put_scaled(x, factors, out):
+    """Each row of x times its factor."""
+    for i in range(x.shape[0]):
+        row, target, factor = x[i], out[i], factors[i]
+        for j in range(row.size):
+            target[j] = row[j] * factor
+
+
 def slopes_of(shares, g, scale, over):
     """In the place of ``g``, the gradient of shares, that of the scores before they were scaled; over: of `soften`."""
     for i in range(g.shape[0]):
@@ -142,8 +150,7 @@ def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk,
             span = min(-(-seen // (4 * lanes)) * 4 * lanes, wide)
             multiply(function, rows, False, k_turned[:, :filled], False, scores[: end - begin, :filled], False)
             soften(scores[: end - begin, :span], mask, n, begin, seen, causal, scale, over)
-            shared[:] = given
-            scale_rows(shared, over)
+            put_scaled(given, over, shared)
             multiply(function, given, False, v_turned[:, :filled], False, above[: end - begin, :filled], False)
             multiply(function, shares, True, shared, False, dv[n, :seen], True)
             slopes_of(scores[: end - begin, :filled], above[: end - begin, :filled], scale, over)

@@ -108,6 +108,34 @@ def test_bad_rules_name_op_and_line(declare):
     assert set(TABLE) == before
 
 
+def fill_first(row, value):
+    for i in range(row.size):
+        row[i] = value
+
+
+def with_room(x):
+    return np.empty(x.size, x.dtype)
+
+
+def copy_by_room(x, out):
+    room = with_room(x[0])
+    for r in range(x.shape[0]):
+        fill_first(room, x[r, 0])
+        for i in range(room.size):
+            out[r, i] = room[i]
+
+
+def test_helpers_count_references_only_where_they_make_or_return_arrays():
+    kernel = Loop(copy_by_room, False, (), None, 1, None)
+    decorators = [line for line in kernel.text("float64").splitlines() if line.startswith("@njit")]
+    assert ["_nrt=False" in line for line in decorators] == [False, True]
+    x, out = np.arange(6.0).reshape(3, 2), np.zeros((3, 2))
+    before = [sys.getrefcount(a) for a in (x, out)]
+    kernel.call(x, out)
+    assert [sys.getrefcount(a) for a in (x, out)] == before
+    assert out.tolist() == [[0, 0], [2, 2], [4, 4]]
+
+
 def test_other_bad_declarations():
     with pytest.raises(RuleError, match="Undocumented: an op needs a docstring"):
 

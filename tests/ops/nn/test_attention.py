@@ -55,6 +55,19 @@ def test_blocks_give_what_one_block_gives(causal):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("keys", [3, 16, 40, 70])
+def test_shares_that_vanish_and_what_is_no_number(keys, dtype):
+    """Scores that are hundreds apart, an infinite one, and NaN: in a row alone, whatever rows are filled up with."""
+    k = torch.arange(keys, dtype=dtype)[:, None] * -100
+    v = torch.arange(1, keys + 1, dtype=dtype)[:, None]
+    out = attend(torch.tensor([[1.0], [-1.0], [np.nan], [np.inf], [0.0]], dtype=dtype), k, v, scale=1.0)
+    assert out[:2, 0].tolist() == [1, keys] and out[2:4].isnan().all()
+    np.testing.assert_allclose(out[4].item(), (keys + 1) / 2, rtol=1e-6)
+    causal = attend(torch.tensor([[0.0], [np.nan], [-1.0]], dtype=dtype), k[:3], v[:3], is_causal=True, scale=1.0)
+    assert causal[0].item() == 1 and causal[1].isnan() and causal[2].item() == 3
+
+
 def test_long_sequences():
     """Several blocks of queries, with BLAS's products, in both precisions."""
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
