@@ -7,16 +7,13 @@ asynchronous on one stream, as in PyTorch; copies to the CPU wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jitgrad.random as random
 from jitgrad.core import dtypes
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
-from jitgrad.core.missing_names import explain_missing_names
+from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.core.storage import register_allocator
-from jitgrad.core.tensor import Tensor
 from jitgrad.cuda.devices import (
     NO_CUDA,
     current_device,
@@ -37,7 +34,6 @@ from jitgrad.cuda.devices import (
     set_device,
     synchronize,
 )  # fmt: skip
-from jitgrad.cuda.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.ops.creation.device_copy import Transfer
 from jitgrad.ops.creation.from_data import LegacyType
@@ -45,13 +41,44 @@ from jitgrad.ops.creation.from_data import LegacyType
 __all__ = [
     "Event", "Stream", "StreamContext", "current_device", "current_stream", "default_stream", "device", "device_count",
     "device_of", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
-    "get_rng_state", "get_rng_state_all", "init", "is_available", "is_bf16_supported", "is_initialized",
+    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized",
     "is_tf32_supported", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
     "mem_get_info", "memory_allocated", "memory_reserved", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
     "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
-explain_missing_names(__name__, {"amp": "jitgrad.cuda.amp"})
+if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.cuda import amp, random, streams
+    from jitgrad.cuda.random import (
+        get_rng_state,
+        get_rng_state_all,
+        initial_seed,
+        manual_seed,
+        manual_seed_all,
+        seed,
+        seed_all,
+        set_rng_state,
+        set_rng_state_all,
+    )
+    from jitgrad.cuda.streams import (
+        Event,
+        Stream,
+        StreamContext,
+        current_stream,
+        default_stream,
+        set_stream,
+        stream,
+    )  # fmt: skip
+
+_LATER = {
+    "random": (
+        "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all",
+        "set_rng_state", "set_rng_state_all",
+    ),
+    "streams": ("Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"),
+}  # fmt: skip
+_MODULES = {name: f"{__name__}.{name}" for name in ("amp", *_LATER)}
+set_lazy_attributes(__name__, {**_MODULES, **{n: _MODULES[m] for m, names in _LATER.items() for n in names}})
 
 
 class _CudaType(LegacyType):
@@ -71,50 +98,6 @@ class _CudaType(LegacyType):
 for _dtype in (t for t in dtypes.all_dtypes() if not t.is_complex):
     _title = f"{scalar_type(_dtype)}Tensor"
     globals()[_title] = _CudaType(_title, (), {"dtype": _dtype, "__doc__": f"A tensor of {_dtype.name} on a GPU."})
-
-
-# -- random numbers: drawn on the CPU, from the generator that ``jitgrad.manual_seed`` starts --------------------
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing: ``jitgrad.manual_seed`` starts the numbers."""
-    int(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """Nothing, as `manual_seed`."""
-    int(seed)
-
-
-def seed() -> None:
-    """Nothing, as `manual_seed`."""
-
-
-def seed_all() -> None:
-    """Nothing, as `manual_seed`."""
-
-
-def get_rng_state(device: Any = "cuda") -> Tensor:
-    """The state of the generator; AssertionError where there is no GPU."""
-    init()
-    return random.get_rng_state()
-
-
-def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Put the generator in a state; AssertionError where there is no GPU."""
-    init()
-    random.set_rng_state(new_state)
-
-
-def get_rng_state_all() -> list[Tensor]:
-    """The state of the generator, once for each GPU."""
-    return [get_rng_state(k) for k in range(device_count())]
-
-
-def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Put the generator in the state of each of a list, which is the same for all."""
-    for state in new_states:
-        set_rng_state(state)
 
 
 # -- memory ---------------------------------------------------------------------------------------
