@@ -21,7 +21,7 @@ from typing import Any
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
 from jitgrad.ops import fft, nn, random, sparse  # what they publish late
-from jitgrad.ops.shape import complex_view, copy, expand, join, slicing, subclasses, view
+from jitgrad.ops.shape import complex_view, copy, expand, join, permute, slicing, subclasses, view
 from jitgrad.ops.creation import constants, conversion, dlpack, fill, from_data, pickled, ranges, type_info
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors
 from jitgrad.ops.reduction import sums

@@ -6,8 +6,8 @@ import jitgrad as torch
 from jitgrad.dispatch.structured import Structured
 from jitgrad.func import jvp, vmap
 from jitgrad.ops.shape.copy import Clone
+from jitgrad.ops.shape.permute import Transpose
 from jitgrad.ops.shape.slicing import Select, Slice
-from jitgrad.ops.shape.view import Transpose
 
 planned = []
 

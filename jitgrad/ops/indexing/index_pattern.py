@@ -23,7 +23,7 @@ from jitgrad.kernels.loops.index_read import IndexRead, compiled_read, index_rea
 from jitgrad.ops.indexing.nonzero import indices_of, true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major
 from jitgrad.ops.shape.copy import cast, contiguous
-from jitgrad.ops.shape.view import Permute
+from jitgrad.ops.shape.permute import Permute
 
 __all__ = ["INDEX_DTYPES", "Pattern", "planned_fold", "resolve"]
 INDEX_DTYPES = ("int64", "int32", "uint8", "bool")  # of tensors used as indices

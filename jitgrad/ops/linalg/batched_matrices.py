@@ -17,7 +17,7 @@ from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops.factorisations import first_failure, pivot_outside
 from jitgrad.ops.linalg.matrix_products import conj
 from jitgrad.ops.shape.expand import Expand
-from jitgrad.ops.shape.view import Transpose
+from jitgrad.ops.shape.permute import Transpose
 
 __all__ = [
     "BatchedMatrices", "adjoint", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",

@@ -17,8 +17,9 @@ from jitgrad.dispatch.registry import public
 from jitgrad.ops.linalg.matrix_products import Bmm
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.shape.expand import Unsqueeze
+from jitgrad.ops.shape.permute import Permute, movedim
 from jitgrad.ops.shape.slicing import Diagonal
-from jitgrad.ops.shape.view import Permute, Reshaped, movedim, relaying, reshaped
+from jitgrad.ops.shape.view import Reshaped, relaying, reshaped
 
 __all__: list[str] = []
 

@@ -22,7 +22,7 @@ from jitgrad.ops.linalg.product_batch_rules import over_dot, over_product
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import Unsqueeze
-from jitgrad.ops.shape.view import Transpose
+from jitgrad.ops.shape.permute import Transpose
 
 __all__ = [
     "Bmm", "Dot", "Factor", "MatrixProduct", "Mm", "Mv", "check_inner_sizes", "check_stacks", "conj", "conjugate",

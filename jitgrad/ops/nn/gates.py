@@ -38,7 +38,7 @@ from jitgrad.ops.pointwise.arithmetic import apply
 from jitgrad.ops.random.random_fills import RandomFill, fill_by, generator_for
 from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.join import cat
-from jitgrad.ops.shape.view import Permute
+from jitgrad.ops.shape.permute import Permute
 from jitgrad.random import default_generator
 
 __all__ = ["Glu"]

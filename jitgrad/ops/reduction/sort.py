@@ -27,7 +27,7 @@ from jitgrad.ops.reduction.along_dims import ChosenAlongDim, OneChosenAlongDim, 
 from jitgrad.ops.reduction.extrema import ExtremumOfAll
 from jitgrad.ops.reduction.reduction_plan import FULL, unrecorded
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.view import Permute
+from jitgrad.ops.shape.permute import Permute
 
 __all__: list[str] = []
 

@@ -26,8 +26,8 @@ from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrid
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.lazy_array import memory_of, with_bits_of
 from jitgrad.ops.shape.expand import Unsqueeze, squeeze
+from jitgrad.ops.shape.permute import T, Transpose
 from jitgrad.ops.shape.slicing import as_strided
-from jitgrad.ops.shape.view import T, Transpose
 
 __all__: list[str] = []
 

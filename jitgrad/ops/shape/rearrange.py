@@ -26,8 +26,9 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.rearrange import move
 from jitgrad.ops.shape.copy import Clone, Contiguous, contiguous
+from jitgrad.ops.shape.permute import Transpose
 from jitgrad.ops.shape.slicing import Slice
-from jitgrad.ops.shape.view import Transpose, reshaped
+from jitgrad.ops.shape.view import reshaped
 
 __all__ = ["Flip", "Repeat", "Roll"]
 
