@@ -325,6 +325,7 @@ def _maker(
     unpack = [f"{', '.join(names)}, = constants" if names else ""]
     unpack += [f"kernel{k}, call{k} = kernels[{k}], calls[{k}]" for k in range(len(pattern))]
     unpack += [f"calls{k}, call{k} = call{k}, refuse" for k, d in enumerate(direct) if d]
+    again = f"\n            return compute(*all_resolved(({', '.join([*parameters, ''])})))"
     observed = "".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern))
     changed = [f"call{k}" for k, d in enumerate(direct) if d]
     outs = [f"out{k}" for k in range(count)]
@@ -341,7 +342,7 @@ def _maker(
         ),
         observed=observed or " pass",
         # What makes no result writes into arguments: ``launch`` stores to those whose arrays are lazy.
-        retry=f"\n            return compute(*all_resolved(({', '.join([*parameters, ''])})))" if plain else observed,
+        retry=again if plain else observed or " pass",
         plain="".join(
             "\n                " + _run(k, ", ".join([*p, *e]), ", ".join([text for _, text in d]))
             for k, (p, e, d) in enumerate(zip(pattern, ends, direct, strict=True))
