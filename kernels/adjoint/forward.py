@@ -25,6 +25,10 @@ from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["Forward"]
 
+# What a counter begins with. A literal has a type of its own in Numba, which goes through the whole function again for
+# every loop around until it has found that the counter is an integer: a tenth of the time of compiling.
+_NONE_YET = "int(0)"
+
 
 class Forward:
     """The forward sweep of a plan. unique: makes names that are not in use."""
@@ -183,7 +187,7 @@ class Forward:
             if isinstance(owner, Loop) and isinstance(owner.origin, p.For):
                 name = f"at_{owner.origin.index}"
             self.counters[block] = self.unique(name)
-            self.first.append(f"{self.counters[block]} = 0")
+            self.first.append(f"{self.counters[block]} = {_NONE_YET}")
             if isinstance(owner, Loop) and owner in self.straight:
                 self.lengths[block] = self.unique(f"n_{owner.origin.index}")  # type: ignore[attr-defined]
             if not self._by_rows(block):
@@ -192,7 +196,7 @@ class Forward:
 
     def _count(self, loop: Loop) -> None:
         counter = self.trips[loop] = self.unique("trips")
-        self.before[id(loop.origin)].append(f"{counter} = 0")
+        self.before[id(loop.origin)].append(f"{counter} = {_NONE_YET}")
         self.begin[id(_statements_of(loop.body))].insert(0, f"{counter} += 1")
         holder = loop.block.holder()
         if holder is not self.root:
@@ -204,7 +208,7 @@ class Forward:
         """All elements of an array that a block allocates, when the block ends."""
         array, kind = new.array, self.program.kinds[new.array]
         name, counter = self.unique(f"saved_{array}"), self.unique(f"at_{array}")
-        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = 0"]
+        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = {_NONE_YET}"]
         self.content_of[new] = name, counter
         lines = [
             f"if {counter} + {array}.size > {name}.size:",
@@ -219,8 +223,8 @@ class Forward:
         array, kind = news[0].array, self.program.kinds[news[0].array]
         sizes, at = self.unique(f"sizes_{array}"), self.unique(f"at_sizes_{array}")
         name, counter = self.unique(f"replaced_{array}"), self.unique(f"at_replaced_{array}")
-        self.first += [f"{sizes} = np.empty(0, np.int64)", f"{at} = 0"]
-        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = 0"]
+        self.first += [f"{sizes} = np.empty(0, np.int64)", f"{at} = {_NONE_YET}"]
+        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = {_NONE_YET}"]
         self.replaced[array] = sizes, at, name, counter
         ndim = kind.ndim or 0
         for new in news:
