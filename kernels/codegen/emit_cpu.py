@@ -57,7 +57,8 @@ def element(
         half = out.endswith("float16")
         value = f"T({target}_value)" if real and half else f"{target}_value"  # it may be a truth, which has no .real
         value += ".real" if real else ""
-        stores.append(f"to_{out}(np.float32({value}))" if half else value)
+        single = value if dtype in ("float64", "complex128") else f"np.float32({value})"
+        stores.append(f"to_{out}({single})" if half else value)
     return body, stores, words_called(body)
 
 
@@ -230,7 +231,7 @@ def _load(argument: Argument, dtype: str) -> str:
     """The form of an expression that reads an argument's element, in the compute dtype."""
     value = f"from_{argument.half}({{}})" if argument.half else "{}"
     if argument.rounded:
-        value = f"from_{argument.rounded}(to_{argument.rounded}(np.float32({value})))"
+        value = f"from_{argument.rounded}(to_{argument.rounded}({value}))"
     return f"bool({value})" if argument.condition else converted(value, dtype)
 
 

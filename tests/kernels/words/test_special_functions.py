@@ -224,3 +224,15 @@ def test_parts_of_floats(dtype):
     mantissa, exponent = torch.frexp(torch.tensor(np.array([INF, -INF, NAN], dtype)))
     np.testing.assert_array_equal(mantissa.numpy(), [INF, -INF, NAN])
     assert exponent.tolist() == [0, 0, 0] and exponent.dtype is torch.int32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["i0", "i1", "i1e"])
+def test_halves_that_are_computed_in_double_precision(name, dtype):
+    """Of elements that lie apart no vectors are made: LLVM then called a function that there is not."""
+    function, x = getattr(torch.special, name), torch.linspace(-9, 9, 24, dtype=dtype).reshape(4, 6)
+    found = [function(view).flatten() for view in (x.t(), x[:, ::2], x[::2].t())]
+    whole = function(x)
+    for part, expected in zip(found, (whole.t(), whole[:, ::2], whole[::2].t()), strict=True):
+        assert torch.equal(part, expected.flatten())
+    torch.testing.assert_close(whole.double(), function(x.double()), rtol=4e-3, atol=0)
