@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from jitgrad.core import device as devices
@@ -38,8 +37,7 @@ def init() -> None:
         raise AssertionError(NO_CUDA)
     # Each enters into a table what runs on device arrays in place of a CPU's loop. Programs that use no device, nearly
     # all, are spared the imports.
-    for module in ("loops", "matmul", "optimizer"):
-        import_module(f"jitgrad.kernels.cuda.{module}")
+    from jitgrad.kernels.cuda import loops, matmul, optimizer  # noqa: F401
 
 
 def is_initialized() -> bool:

@@ -161,9 +161,9 @@ def widening(op: Any, call: Callable[..., Any], args: Sequence[Any]) -> Callable
 
 
 def shown(args: Iterable[Any]) -> tuple[Any, ...]:
-    """What decides how arguments are converted, a key of plans where it has neither ``list`` nor ``tuple``.
+    """The key under which the conversions of a call's arguments are kept: layouts of tensors, types of all else.
 
-    Of a tensor that is its layout, beside its class if that is a subclass; of tensors in lists nothing is shown.
+    A key with ``list`` or ``tuple`` in it doesn't tell the layouts of the tensors inside: such calls are not kept.
     """
     return tuple([
         a._layout if a.__class__ is Tensor else a.__class__ if a.__class__ in _PLAIN else _shown(a) for a in args
@@ -221,8 +221,9 @@ def _held(dtype: dtypes.dtype, value: Any) -> Any:
 def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Callable[..., Any]) -> Callable[..., Any]:
     """The function that computes a planned op for arguments as these, of which it gets those at ``places``.
 
-    plan: makes the function for arguments of 32 bits, or for bits as integers; told a dtype of 16 bits, the one that
-    moves the bits of such arguments itself, or None. All that depends on layouts is worked out once.
+    plan: ``plan(op, args)`` makes the function of such arguments in float32, or of their bits as integers;
+    ``plan(op, args, half)`` that of an op which moves bits of the dtype ``half`` in its own launch, None if it can't.
+    All that depends on layouts is worked out once.
     """
     args = _with_value(op, args)
     found = result_dtype(args)
@@ -253,7 +254,10 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
 
 
 def _moves(op: Any, half: Any, meta: Any, args: Iterable[Any]) -> bool:
-    """Whether an op moves the bits of tensors of the dtype ``half``, None if that is another one."""
+    """Whether an op, which computes nothing, is given the bits of its tensors as integers.
+
+    half: the arguments' common dtype if that is of 16 bits, else None. meta: the device if it has no values, else None.
+    """
     # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
     # Integers beside them are to be converted, not moved.
     return half is not None and op.name in _MOVING and meta is None and not any(map(_joins_integers, args))
@@ -355,8 +359,8 @@ def _from_bits(dtype: Any) -> Callable[[Any], Any]:
 _INT16 = np.dtype("int16")
 # Ops of one result that only move elements: they move the bits, as integers.
 _MOVES = (
-    "diag_embed diagonal_copy diagonal_scatter embedding flip_dims gather index index_copy index_select "
-    "masked_select_places roll_dims rot90 select_scatter slice_scatter strided_copy take tril triu"
+    "diag_embed diagonal_copy embedding flip_dims gather index index_copy index_select masked_select_places roll_dims "
+    "rot90 strided_copy take tril triu"
 )
 _MOVING = frozenset(_MOVES.split())
 # Those whose gradients are moves, too: nothing is added up in them.

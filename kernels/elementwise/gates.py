@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jitgrad.kernels.elementwise.activation import LeakyRelu
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
 
@@ -46,17 +47,7 @@ class RreluWithNoise(Elementwise):
     grad_y = None
 
 
-class RreluInEvaluation(Elementwise):
-    """``x`` where it is positive, else ``slope * x``: one slope for all."""
+class RreluInEvaluation(LeakyRelu):
+    """`LeakyRelu` with the mean slope: results are row-major, and another node stands for it in graphs."""
 
-    kind, accepts, memory_order, grad_name = "same", "float", "row-major", "RreluWithNoiseBackward0"
-
-    @staticmethod
-    def reference(x, slope=0.25):
-        return np.where(x > 0, x, x * slope).astype(x.dtype)
-
-    def forward(x, slope=0.25):
-        return where(x > 0, x, x * slope)
-
-    def grad_x(g, x, slope):
-        return constant_in(where(x > 0, g, g * slope), x)
+    memory_order, grad_name = "row-major", "RreluWithNoiseBackward0"

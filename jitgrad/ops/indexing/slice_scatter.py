@@ -19,17 +19,21 @@ from jitgrad.dispatch.strides import extent, storage_of
 from jitgrad.dispatch.structured import View
 from jitgrad.ops.indexing.places import written
 from jitgrad.ops.reduction.reduction_plan import unrecorded
-from jitgrad.ops.shape.copy import Clone, contiguous
+from jitgrad.ops.shape.copy import Clone, cast_gradient, contiguous
 from jitgrad.ops.shape.slicing import AsStrided, Diagonal, Select, Slice, zeros_of
 
 __all__ = ["DiagonalScatter", "SelectScatter", "SliceScatter"]
 
 
 class PartScatter(InplaceOp, abstract=True):
-    """Base of ops whose result is ``x`` with one part replaced by ``src``; published without a form in place."""
+    """Base of ops whose result is ``x`` with one part replaced by ``src``, as the dtype of ``x``.
+
+    They are published without a form in place.
+    """
 
     jointly_linear = ("x", "src")
     copy_strides = "strided"
+    half = True
 
     def __init_subclass__(cls, published: bool = True, **kwargs: Any) -> None:
         # InplaceOp would publish a method NAME_ beside the method NAME; PyTorch has none.
@@ -62,8 +66,8 @@ class SelectScatter(PartScatter):
     def grad_x(g, src_layout, dim, index):
         return SelectScatter.apply(g, zeros_of(src_layout), dim, index)
 
-    def grad_src(g, dim, index):
-        return Select.apply(g, dim, index)
+    def grad_src(g, src_layout, dim, index):
+        return cast_gradient(Select.apply(g, dim, index), src_layout.dtype)
 
 
 def _range(x: Layout, dim: int, start: Any, end: Any, step: int) -> tuple[int, int, int, int]:
@@ -88,8 +92,8 @@ class SliceScatter(PartScatter):
     def grad_x(g, src_layout, dim, start, end, step):
         return SliceScatter.apply(g, zeros_of(src_layout), dim, start, end, step)
 
-    def grad_src(g, dim, start, end, step):
-        return Slice.apply(g, *_range(g._layout, dim, start, end, step))
+    def grad_src(g, src_layout, dim, start, end, step):
+        return cast_gradient(Slice.apply(g, *_range(g._layout, dim, start, end, step)), src_layout.dtype)
 
 
 class DiagonalScatter(PartScatter):
@@ -105,8 +109,8 @@ class DiagonalScatter(PartScatter):
     def grad_x(g, src_layout, offset, dim1, dim2):
         return DiagonalScatter.apply(g, zeros_of(src_layout), offset, dim1, dim2)
 
-    def grad_src(g, offset, dim1, dim2):
-        return Diagonal.apply(g, offset, dim1, dim2)
+    def grad_src(g, src_layout, offset, dim1, dim2):
+        return cast_gradient(Diagonal.apply(g, offset, dim1, dim2), src_layout.dtype)
 
 
 def _strided_reference(x: Any, src: Any, size: Any, stride: Any, offset: int) -> Any:
@@ -128,8 +132,8 @@ class AsStridedScatter(PartScatter, published=False):
     def grad_x(g, src_layout, size, stride, offset):
         return AsStridedScatter.apply(contiguous(g), zeros_of(src_layout), size, stride, offset)
 
-    def grad_src(g, size, stride, offset):
-        return AsStrided.apply(contiguous(g), size, stride, offset)
+    def grad_src(g, src_layout, size, stride, offset):
+        return cast_gradient(AsStrided.apply(contiguous(g), size, stride, offset), src_layout.dtype)
 
 
 @public
