@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from jitgrad.kernels.disk_cache import cache_directory
+from jitgrad.kernels.cache_files import cache_directory
 
 __all__ = ["main"]
 

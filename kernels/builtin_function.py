@@ -1,8 +1,9 @@
 """Compiled words as a built-in function of Python's, which a call reaches in 40 ns; by ctypes it takes 300 to 500.
 
-The function is one of the two kinds that C extensions define: ``PyObject *(PyObject *self, PyObject *argument)``, or,
-for ``several`` arguments, ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``. It runs with
-the GIL held, borrows all references and returns a new one.
+The function is one of three kinds that C extensions define: ``PyObject *(PyObject *self, PyObject *argument)``; for
+``several`` arguments, ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``; or with
+``keywords``, ``PyObject *(PyObject *self, PyObject *tuple, PyObject *dict)``. It is called with the GIL held, borrows
+all references and returns a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 __all__ = ["builtin_function", "function_address", "item_place", "new_int"]
 
-_METH_O, _METH_FASTCALL = 0x0008, 0x0080
+_METH_O, _METH_FASTCALL, _METH_KEYWORDS = 0x0008, 0x0080, 0x0003
 
 
 class _Definition(ctypes.Structure):
@@ -30,9 +31,11 @@ def _definition(name: str, address: int, flags: int) -> _Definition:
     return _Definition(name.encode(), address, flags, None)
 
 
-def builtin_function(name: str, address: int, owner: Any, several: bool = False) -> Callable[..., Any]:
+def builtin_function(
+    name: str, address: int, owner: Any, several: bool = False, keywords: bool = False
+) -> Callable[..., Any]:
     """The C function at ``address`` as one of Python's; ``owner`` is its ``self``, which it keeps alive."""
-    definition = _definition(name, address, _METH_FASTCALL if several else _METH_O)
+    definition = _definition(name, address, _METH_KEYWORDS if keywords else _METH_FASTCALL if several else _METH_O)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)

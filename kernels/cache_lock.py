@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -21,34 +22,43 @@ LONGEST_WAIT = 60.0  # seconds
 _PAUSE = 0.01  # seconds between attempts; most kernels take 0.1 to 0.5 s to compile
 
 
+# By file: its descriptor, and how many locks of this process need that. POSIX drops all locks that a process has on a
+# file when it closes any descriptor of it, so there is one.
+_open: dict[Path, list[int]] = {}
+
+
 class CacheLock:
     """The right to compile the kernel that a path belongs to, waited for in ``__init__``.
 
     A lock on one byte of the file ``.lock`` in the path's folder, which the operating system takes back when the
     process ends in whatever way. In a folder that cannot be written to there is no lock, nor any kernel to wait for.
+    Called under Numba's lock only.
     """
 
     def __init__(self, path: Path):
-        self.file = -1
+        self.file: Path | None = path.parent / ".lock"
         # Which byte: kernels that share one by chance wait for each other.
         self.place = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:3], "little")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = os.open(path.parent / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+            if self.file not in _open:
+                _open[self.file] = [os.open(self.file, os.O_RDWR | os.O_CREAT, 0o666), 0]
         except OSError:
+            self.file = None
             return
+        _open[self.file][1] += 1
         end = time.monotonic() + LONGEST_WAIT
-        while not self._attempt() and time.monotonic() < end:
+        while not self._attempt(_open[self.file][0]) and time.monotonic() < end:
             time.sleep(_PAUSE)
 
-    def _attempt(self) -> bool:
+    def _attempt(self, descriptor: int) -> bool:
         """Take the lock if it is free; True too where the file system has no locks."""
         try:
             if sys.platform == "win32":
-                os.lseek(self.file, self.place, os.SEEK_SET)
-                msvcrt.locking(self.file, msvcrt.LK_NBLCK, 1)
+                os.lseek(descriptor, self.place, os.SEEK_SET)
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
             else:
-                fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.place)
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.place)
         except (BlockingIOError, PermissionError):  # POSIX and Windows, where another process has it
             return False
         except OSError:
@@ -56,7 +66,18 @@ class CacheLock:
         return True
 
     def release(self) -> None:
-        """Give the lock up: the system does, as the file is closed."""
-        if self.file >= 0:
-            os.close(self.file)
-            self.file = -1
+        """Give the lock up."""
+        if self.file is None:
+            return
+        descriptor, count = _open[self.file]
+        with suppress(OSError):  # one that was not to be had
+            if sys.platform == "win32":
+                os.lseek(descriptor, self.place, os.SEEK_SET)
+                msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+            else:
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, self.place)
+        _open[self.file][1] = count - 1
+        if count == 1:
+            os.close(descriptor)
+            del _open[self.file]
+        self.file = None

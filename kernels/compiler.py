@@ -15,20 +15,19 @@ import re
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import config
 from numba.core.compiler import Compiler
-from numba.core.compiler_lock import global_compiler_lock
 
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.disk_cache import DiskCache
 from jitgrad.kernels.inlined_functions import share_inlined
+from jitgrad.kernels.native_library import numba_setting
 from jitgrad.kernels.statistics import compilation, statistics
 
 try:
@@ -36,7 +35,7 @@ try:
 except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
-__all__ = ["PRELUDE", "KernelError", "compile_text", "import_words", "numba_setting"]
+__all__ = ["PRELUDE", "KernelError", "compile_text", "import_words"]
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -115,23 +114,6 @@ class _TooBig:
             if any(isinstance(a, int) and not -(1 << 63) <= a < 1 << 64 for a in args):
                 raise OverflowError("int too big to convert") from None
             raise
-
-
-@contextmanager
-def numba_setting(name: str, value: Any) -> Iterator[None]:
-    """A setting of Numba's for the time of a compilation.
-
-    NUMBA_BOUNDSCHECK and NUMBA_DISABLE_JIT are for loops that users debug. jitgrad's strided kernels index beyond
-    arrays of one element on purpose, so both would break them.
-    """
-    # Numba compiles under this lock (it is reentrant), so no other thread compiles with the changed setting.
-    with global_compiler_lock:
-        before = getattr(config, name)
-        setattr(config, name, value)
-        try:
-            yield
-        finally:
-            setattr(config, name, before)
 
 
 def _explained(what: str, error: Exception) -> KernelError:

@@ -18,7 +18,8 @@ import numpy as np
 from llvmlite import ir
 
 from jitgrad.kernels.blas import address_of, one_thread
-from jitgrad.kernels.machine_words import NOTHING, WORD, new_library
+from jitgrad.kernels.machine_words import NOTHING, WORD
+from jitgrad.kernels.native_library import new_library
 from jitgrad.kernels.pool_code import DATA
 
 __all__ = ["each", "integers", "on_one", "workspace"]

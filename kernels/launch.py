@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
-from jitgrad.kernels.disk_cache import cache_directory
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall

@@ -29,15 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba.core import config
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 
-from jitgrad.kernels.compiler import numba_setting
-from jitgrad.kernels.disk_cache import kept_library
+from jitgrad.kernels.native_library import new_library
 from jitgrad.kernels.words.syntax import definition, parameters
 
-__all__ = ["FLUSH", "WORD", "compiled_words", "new_library"]
+__all__ = ["FLUSH", "WORD", "compiled_words"]
 
 WORD, INT, NOTHING = ir.IntType(64), ir.IntType(32), ir.VoidType()
 _ORDER = "seq_cst"
@@ -279,38 +275,6 @@ class _Function:
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
         return getattr(self.builder, _BINARY[type(op)])(left, right)
-
-
-@global_compiler_lock
-def new_library(name: str, build: Callable[[ir.Module], None], decided_by: str | None = None) -> Any:
-    """Machine code of the module that ``build`` fills.
-
-    decided_by: what alone decides what that is; where machine code of it lies on disk, ``build`` isn't called.
-    """
-
-    def module() -> ir.Module:
-        made = cpu_target.target_context.create_module(name)
-        build(made)
-        return made
-
-    file = name.replace(".", "-")
-    if decided_by is not None:
-        return kept_library(file, decided_by, lambda: _compiled(name, module()))
-    made = module()
-    return kept_library(file, str(made), lambda: _compiled(name, made))
-
-
-def _compiled(name: str, module: ir.Module) -> Any:
-    library = cpu_target.target_context.codegen().create_library(name)
-    library.enable_object_caching()
-    # LLVM's simple passes, function by function, put variables into registers. All that it has for whole modules takes
-    # twice the time, and these functions, which wait for memory and for one another, are no quicker for it.
-    level = type(config.OPT)
-    with numba_setting("OPT", level(1)):
-        library.add_ir_module(module)
-    with numba_setting("OPT", level(0)), numba_setting("LOOP_VECTORIZE", 0):
-        library.finalize()
-    return library
 
 
 def compiled_words(

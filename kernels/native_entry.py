@@ -20,7 +20,8 @@ from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_USEREXC, excin
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from jitgrad.kernels.machine_words import WORD, new_library
+from jitgrad.kernels.machine_words import WORD
+from jitgrad.kernels.native_library import new_library
 
 __all__ = ["HEAD", "entry", "kernel_address", "raise_error"]
 

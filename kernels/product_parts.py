@@ -19,7 +19,8 @@ from llvmlite import ir
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.blas import product_address
-from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
+from jitgrad.kernels.machine_words import INT, NOTHING, WORD
+from jitgrad.kernels.native_library import new_library
 from jitgrad.kernels.tile_products import PANEL, TURNED, WIDE_REGISTERS, tiles_address
 
 __all__ = ["INNER_BY_BLAS", "by_tiles", "inner_product_entry", "multiply_in_parts", "product_entry", "product_jobs"]

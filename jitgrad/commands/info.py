@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.cuda import provider as cuda
-from jitgrad.kernels.disk_cache import cache_directory
 from jitgrad.kernels.processor import cpu_features, processor
 
 __all__ = ["cache_size", "report"]

@@ -95,8 +95,13 @@ def _planning_inplace(operation: ElementwiseOp, name: str, plans: dict[Any, _Wri
             layout = self._layout
             result = operation(self, *operands, **named, inplace=True)
         except (TypeError, AttributeError):
+            if not isinstance(self, Tensor):
+                kind = type(self).__name__
+                raise TypeError(
+                    f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' object"
+                ) from None
             if op.public and len(op.inputs) < 3:  # others are called by functions, which look at their own arguments
-                _check_operands(name, op, self, operands)
+                _check_operands(name, op, operands)
             raise
         if named or not all(isinstance(x, Tensor) or type(x) in PLAIN_NUMBERS for x in operands):
             return result
@@ -148,14 +153,11 @@ def _inplace_of_several(operation: ElementwiseOp, general: Callable[..., Tensor]
     return several
 
 
-def _check_operands(name: str, op: type[Elementwise], target: Any, operands: tuple[Any, ...]) -> None:
+def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
     """TypeError, in PyTorch's words, for what an inplace method cannot take.
 
     Called after the op has failed on it.
     """
-    if not isinstance(target, Tensor):
-        kind = type(target).__name__
-        raise TypeError(f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' object")
     most = len(op.inputs) + len(op.scalars) - 1
     if len(operands) > most:
         takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"

@@ -23,7 +23,7 @@ import numpy as np
 
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.routine import MISSING, Meanings, found_by, lines_of, plain_function, recorded
-from jitgrad.kernels.disk_cache import cache_directory, read_checked, write_checked
+from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 
 __all__ = ["Notes"]
 

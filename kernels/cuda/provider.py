@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.cuda.driver import SIMULATED, Constant
 from jitgrad.kernels.cuda.grid import THREADS, Grid, keep_while_noted
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
-from jitgrad.kernels.disk_cache import cache_directory
 from jitgrad.kernels.launch import Kernel, launch, library
 
 __all__ = [

@@ -11,7 +11,7 @@ from jitgrad.__main__ import main
 from jitgrad.commands import demo, info
 from jitgrad.commands.warmup import _run_op, warmup
 from jitgrad.dispatch.registry import OPS
-from jitgrad.kernels.disk_cache import cache_directory
+from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.statistics import statistics
 
 

@@ -71,7 +71,7 @@ def test_too_few_dims_for_fractional_pooling(shape):
         torch.nn.functional.fractional_max_pool3d(torch.ones(shape), 2, output_ratio=[0.5] * 3)
 
 
-@pytest.mark.parametrize("name", ["add_", "bitwise_or_", "mul_", "neg_", "atan2_"])
+@pytest.mark.parametrize("name", ["add_", "bitwise_or_", "mul_", "neg_", "atan2_", "xlogy_"])
 @pytest.mark.parametrize("target", [None, 2.5, np.ones(3)])
 def test_methods_in_place_of_what_is_no_tensor(name, target):
     others = () if name == "neg_" else (X,)

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import pytest
 
-from jitgrad.kernels import cache_lock, compiler, disk_cache
+from jitgrad.kernels import cache_files, cache_lock, compiler, disk_cache
 from jitgrad.kernels.statistics import statistics
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
@@ -97,7 +97,7 @@ def test_without_a_home_the_folder_is_private_and_short_lived(tmp_path):
         "import os, pathlib, stat, warnings\n"
         "def homeless(cls): raise RuntimeError('Could not determine home directory.')\n"
         "pathlib.Path.home = classmethod(homeless)\n"
-        "from jitgrad.kernels.disk_cache import cache_directory\n"
+        "from jitgrad.kernels.cache_files import cache_directory\n"
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always')\n"
         "    folder = cache_directory().parent\n"
@@ -120,7 +120,7 @@ def test_an_unusable_folder_means_one_warning(tmp_path, monkeypatch, obstacle):
         (tmp_path / "cache").write_text("not a folder")
         monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path / "cache"))
     else:
-        monkeypatch.setattr(disk_cache, "_write", _full)
+        monkeypatch.setattr(cache_files, "write_atomically", _full)
         monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path / "other"))
     with pytest.warns(UserWarning, match="cannot keep compiled kernels"):
         run(6.0)

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from jitgrad.kernels import disk_cache, machine_words, native_entry
+from jitgrad.kernels import machine_words, native_entry, native_library
 from jitgrad.kernels.machine_words import compiled_words
 
 
@@ -29,22 +29,22 @@ def test_kept_and_found_again(folder, monkeypatch):
     before = file.read_bytes()
     assert value("tried") == 41
     assert file.read_bytes() == before
-    monkeypatch.setattr(disk_cache, "write_checked", lambda path, payload: pytest.fail("compiled again"))
+    monkeypatch.setattr(native_library, "write_checked", lambda path, payload: pytest.fail("compiled again"))
     assert value("tried") == 41
 
 
 def test_what_another_process_compiles_meanwhile_is_waited_for(folder, monkeypatch):
     assert value("once") == 41
     (file,) = folder.rglob("*.library")
-    whole, lock = file.read_bytes(), disk_cache.CacheLock
+    whole, lock = file.read_bytes(), native_library.CacheLock
     file.unlink()
 
     def waited(path):  # until the other process has written the file
         path.write_bytes(whole)
         return lock(path)
 
-    monkeypatch.setattr(disk_cache, "CacheLock", waited)
-    monkeypatch.setattr(disk_cache, "write_checked", lambda path, payload: pytest.fail("compiled again"))
+    monkeypatch.setattr(native_library, "CacheLock", waited)
+    monkeypatch.setattr(native_library, "write_checked", lambda path, payload: pytest.fail("compiled again"))
     assert value("once") == 41
 
 

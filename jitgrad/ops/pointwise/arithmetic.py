@@ -70,7 +70,7 @@ def by_operands(
         if check is not None:
             check(input, other)
         if isinstance(other, Tensor):
-            chosen = both if isinstance(input, Tensor) else (left or both)
+            chosen = both if inplace or isinstance(input, Tensor) else (left or both)
         else:
             chosen = right or both
         return apply(chosen, input, other, inplace=inplace)

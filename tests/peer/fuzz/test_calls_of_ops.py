@@ -37,12 +37,16 @@ LEFT_OUT = (
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, and where
 # a sort that takes NaN for equal to all numbers leaves those that mode counts.
 FINITE = (
-    "fft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq", "norm",
+    "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq", "norm",
     "var", "std", "grid_sampl", "mode",
 )  # fmt: skip
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
-# in floats, and rounds them otherwise than its kernels do.
-UNMAPPED = ("histc", "linspace", "logspace", "argwhere", "upsample", "interpolate")
+# in floats, and rounds them otherwise than its kernels do; under it the gradient of select_scatter's part is as many
+# times too large as the dim has places, and the chunked cross entropy has none.
+UNMAPPED = (
+    "histc", "linspace", "logspace", "argwhere", "upsample", "interpolate", "select_scatter",
+    "linear_cross_entropy_chunked",
+)  # fmt: skip
 # PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided, its narrow_copy fills the memory
 # of one whatever its strides. Its logsumexp of 16 bits sums in the dtype of a wider ``out``.
 NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy", "logsumexp")

@@ -20,7 +20,8 @@ z = c * 1
 k = torch.tensor([1, 0])
 """
 LEAVES = "xwc"
-# Not of complex tensors: PyTorch repeats a view by ``conj`` on its base as that then lies in memory.
+# Not of complex tensors: PyTorch repeats a view by ``conj`` on its base as that then lies in memory. Nor of their real
+# views: when PyTorch repeats one on its base, it has forgotten the new layout, and gradients arrive transposed.
 LAYOUTS = ("t", "transpose", "swapaxes", "squeeze", "unsqueeze")
 # Not among them: writes that no version counts (``.data``), which change what one library has saved and the other has
 # not; ``detach_`` of a tensor whose views live on, which lose their history with PyTorch's next write; products,
@@ -100,7 +101,8 @@ def random_program(rng):
         kind = rng.choice([VIEWS, VIEWS, WRITES, WRITES, WRITES, FRESH])
         name, x, y = f"v{number}", rng.choice(pool[-5:]), rng.choice(pool)
         statement = rng.choice(kind).format(x=x, y=y)
-        if program.scope[x].is_complex() and any(f".{name}_(" in statement for name in LAYOUTS):
+        complex_memory = any(t is not None and t.is_complex() for t in (program.scope[x], program.scope[x]._base))
+        if complex_memory and any(f".{name}_(" in statement for name in LAYOUTS):
             continue
         if kind is WRITES and not _writable(program.scope[x], program.scope[y]):
             continue

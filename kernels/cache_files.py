@@ -1,0 +1,99 @@
+"""The folder that holds what is compiled, and its files: checked when they are read, written whole or not at all."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numba
+
+from jitgrad.kernels.gathers import NO_GATHERS
+from jitgrad.kernels.processor import processor
+
+__all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked"]
+
+
+def _user_cache() -> Path:
+    if os.environ.get("JITGRAD_CACHE_DIR"):
+        return Path(os.environ["JITGRAD_CACHE_DIR"])
+    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / "jitgrad" / "cache"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "jitgrad"
+
+
+def _stamp() -> str:
+    """Names everything outside the kernel's text that its machine code depends on."""
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
+    host = processor()
+    cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
+    digest = hashlib.sha256(repr((features, NO_GATHERS, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
+
+
+def cache_directory() -> Path:
+    """The folder that holds compiled kernels: ``$JITGRAD_CACHE_DIR``, else the user's cache."""
+    try:
+        return _user_cache() / _stamp()
+    except RuntimeError:  # no home directory
+        return _temporary_cache() / _stamp()
+
+
+@functools.cache
+def _temporary_cache() -> Path:
+    """A folder for this process alone, where the user has no home.
+
+    Not one that other processes would find: what lies in the cache is unpickled, and anybody may write to the folder
+    of temporary files.
+    """
+    folder, process = tempfile.mkdtemp(prefix="jitgrad-"), os.getpid()  # readable and writable by this user only
+
+    @atexit.register
+    def remove() -> None:
+        if os.getpid() == process:  # a forked child uses its parent's folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+    warnings.warn(
+        f"jitgrad found no home directory and keeps compiled kernels in {folder} until this process ends; every "
+        "process will compile them again. Set JITGRAD_CACHE_DIR to a writable folder.",
+        stacklevel=3,
+    )
+    return Path(folder)
+
+
+def _checksum(path: Path, payload: bytes) -> bytes:
+    """32 bytes of SHA-256 that come first in a file. They cover its name: a kernel copied to another's is not taken."""
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + payload).digest()
+
+
+def read_checked(path: Path) -> bytes | None:
+    """What `write_checked` has written; None if it is damaged or was written under another name."""
+    blob = path.read_bytes()
+    return blob[32:] if _checksum(path, blob[32:]) == blob[:32] else None
+
+
+def write_checked(path: Path, payload: bytes) -> None:
+    """Write a file of the cache that `read_checked` reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, _checksum(path, payload) + payload)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Another process sees the whole file or none."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
