@@ -37,8 +37,8 @@ LEFT_OUT = (
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, and where
 # a sort that takes NaN for equal to all numbers leaves those that mode counts.
 FINITE = (
-    "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq", "norm",
-    "var", "std", "grid_sampl", "mode",
+    "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
+    "norm", "var", "std", "grid_sampl", "mode",
 )  # fmt: skip
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
 # in floats, and rounds them otherwise than its kernels do; under it the gradient of select_scatter's part is as many
