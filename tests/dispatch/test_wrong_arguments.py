@@ -80,7 +80,7 @@ def test_methods_in_place_of_what_is_no_tensor(name, target):
 
 
 def test_xlogy_in_place_of_a_number():
-    with pytest.raises(TypeError, match="^descriptor 'xlogy_' for 'torch._C.TensorBase' objects doesn't apply to a 'floa"):
+    with pytest.raises(TypeError, match="^descriptor 'xlogy_' for 'torch._C.TensorBase' objects doesn't apply to a 'f"):
         torch.Tensor.xlogy_(np.float64(0.5), X)
 
 
