@@ -43,6 +43,8 @@ KNOWN = [
      "last digits of sums over all frames, which nearly cancel"),
     ("(nn_functional_|_?native_|_batch_norm_).*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+    ("nn_functional_conv_?(transpose)?1d", "function", "^result: stride",
+     "PyTorch has the channels last where odd strides of a weight allow it to be seen as that of images of one row"),
     ("native_layer_norm", "function", "None .* for argument #1 'other'",
      "PyTorch cannot differentiate twice with a bias and no weight; we can"),
     (".*scaled_dot_product_attention", "function", "derivative for aten::_scaled_dot_product_.* is not implemented",
