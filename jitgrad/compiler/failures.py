@@ -15,7 +15,7 @@ from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Launch, Program, extent_of
 
-__all__ = ["after_failure"]
+__all__ = ["after_failure", "for_each", "without_gradient"]
 
 
 def after_failure(
@@ -26,18 +26,30 @@ def after_failure(
 
     here: the expression of the tensor that a change is of.
     """
-    lines = [f"    {here(c)}._grad = None" for c in changes if c.new_grad and not moves(note_of(c.tensor))]
+    lines = without_gradient([here(c) for c in changes if c.new_grad and not moves(note_of(c.tensor))])
     written = [(row, extent) for row, made in stretches.ends for extent in _written(made)]
-    for change in changes:
-        ends = _ends(note_of(change.tensor), written) if change.writes else []
-        if ends:
-            lines.append(f"    count({here(change)}, {change.writes}, {tuple(ends)})")
+    counts = [
+        f"({here(change)}, {change.writes}, {tuple(ends)})"
+        for change in changes if change.writes and (ends := _ends(note_of(change.tensor), written))
+    ]  # fmt: skip
+    lines += [f"{line} count(t, writes, ends)" for line in for_each("t, writes, ends", counts)]
 
     def count(tensor: Tensor, writes: int, ends: Sequence[int]) -> None:
         for _ in range(min(writes, bisect_right(ends, program.reached))):
             count_write(tensor)
 
-    return lines, count
+    return [f"    {line}" for line in lines], count
+
+
+def for_each(target: str, expressions: Iterable[str]) -> list[str]:
+    """The head of a loop over expressions; no line where there are none. A line for each takes longer to compile."""
+    items = "".join(f"{e}, " for e in expressions)
+    return [f"for {target} in ({items}):"] if items else []
+
+
+def without_gradient(tensors: Iterable[str]) -> list[str]:
+    """A line that takes the gradient from each of the tensors that expressions name."""
+    return [f"{line} t._grad = None" for line in for_each("t", tensors)]
 
 
 def _written(made: Launch) -> Iterator[tuple[int, int]]:

@@ -9,12 +9,13 @@ So most conditions are rarely looked at, and stay what they are, without a text:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import contains, not_, truth
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
 from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
 
-__all__ = ["Attribute", "Guards", "Item", "Names", "NotReplayable", "one_each"]
+__all__ = ["Attribute", "Call", "Guards", "Item", "Names", "NotReplayable", "one_each"]
 
 
 class NotReplayable(Exception):
@@ -62,7 +63,7 @@ class Item(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """The condition that ``obj.name`` is this very object."""
+    """The condition that ``obj.name`` has a constant's value."""
 
     obj: Any
     name: str
@@ -70,18 +71,45 @@ class Attribute(NamedTuple):
 
     def holds(self) -> bool:
         """Whether that is so."""
-        return getattr(self.obj, self.name) is self.value
+        return same(getattr(self.obj, self.name), self.value)
 
     def text(self, name: Names) -> str:
         """It as an expression."""
-        return f"{name(self.obj)}.{self.name} is {name(self.value)}"
+        return name.equals(f"{name(self.obj)}.{self.name}", self.value)
+
+
+class Call(NamedTuple):
+    """The condition that a function of these constants returns what counts as true."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def holds(self) -> bool:
+        """Whether that is so."""
+        return bool(self.function(*self.args))
+
+    def text(self, name: Names) -> str:
+        """It as an expression."""
+        return f"{name(self.function)}({', '.join(map(name, self.args))})"
+
+
+def _lacks(container: Any, key: Any) -> bool:
+    return key not in container
+
+
+def _has_length(container: Any, length: int) -> bool:
+    return len(container) == length
+
+
+def _is_float_at(container: Any, key: Any) -> bool:
+    return type(container[key]) is float
 
 
 class _Group:
     """The conditions that depend on one dictionary, list or cell."""
 
     def __init__(self, obj: Any):
-        self.obj, self.conditions = obj, list[Item | Attribute]()
+        self.obj, self.conditions = obj, list[Item | Attribute | Call]()
         self.texts = dict[str, None]()
         self.live: list[tuple[Any, Any]] = []  # (key of a live number, key in the dictionary)
 
@@ -110,7 +138,7 @@ class Guards:
             group = self._groups[id(obj)] = _Group(obj)
         return group
 
-    def depends(self, obj: Any, condition: str | Item | Attribute) -> None:
+    def depends(self, obj: Any, condition: str | Item | Attribute | Call) -> None:
         """Add a condition that can only change when ``obj`` does."""
         group = self._group(obj)
         if isinstance(condition, str):
@@ -125,18 +153,17 @@ class Guards:
         elif kind == "item":
             self.depends(obj, Item(obj, key, value))
         elif kind == "has":
-            self.depends(obj, f"{self.name(key)} {'in' if value else 'not in'} {self.name(obj)}")
+            self.depends(obj, Call(contains if value else _lacks, (obj, key)))
         elif kind == "cell":
-            self.depends(obj, self.name.equals(f"{self.name(obj)}.cell_contents", value))
+            self.depends(obj, Attribute(obj, "cell_contents", value))
         elif kind == "lacks":
-            own = vars(obj)
-            self.depends(own, f"{key!r} not in {self.name(own)}")
+            self.depends(vars(obj), Call(_lacks, (vars(obj), key)))
         elif kind == "empty":
-            self.depends(obj, f"not {self.name(obj)}" if value else self.name(obj))
+            self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":
-            self.depends(obj, f"type({self.name(obj)}[{self.name(key)}]) is float")
+            self.depends(obj, Call(_is_float_at, (obj, key)))
         elif isinstance(obj, (dict, list)):
-            self.depends(obj, f"len({self.name(obj)}) == {len(value)}")
+            self.depends(obj, Call(_has_length, (obj, len(value))))
             for k, v in value if isinstance(obj, dict) else enumerate(value):
                 self.depends(obj, Item(obj, k, v))
         else:
@@ -170,7 +197,8 @@ class Guards:
                 rows.append([(at, offset, ~word) for at, offset, word in words])
                 groups.append(group)
         names.scope |= {"same": same, "set_number": self.set_number}
-        exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
+        if lines:
+            exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
         self._texts = [names.scope.get(f"group{k}") for k in range(len(groups))]
         self._watched = groups
         self.rows = Rows(rows)

@@ -16,7 +16,7 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.failures import after_failure
+from jitgrad.compiler.failures import after_failure, for_each, without_gradient
 from jitgrad.compiler.families import families_of
 from jitgrad.compiler.guards import Guards, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
@@ -229,12 +229,13 @@ class _Text:
         if kept:
             lines += ["again = status != 2", "if not again:"]
             # The memory of the old ones is free for the new ones.
-            lines += ["    release_kept()", *(f"    {self._leaf(c)}._grad = None" for c in unread if c in self.kept)]
+            lines.append("    release_kept()")
+            lines += [f"    {line}" for line in without_gradient([self._leaf(c) for c in unread if c in self.kept])]
             lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
             lines += [f"    status = begin_all({everything})"]
         lines += ["if status:", "    if status < 4: return MISS", "    fail(status - 4)"]
         there = [c for c in unread if c.grad is not None and is_on_device(c.grad._data)]
-        return [*lines, *(f"{self._leaf(c)}._grad = None" for c in there), *on_device]
+        return [*lines, *without_gradient(map(self._leaf, there)), *on_device]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -294,10 +295,9 @@ class _Text:
 
     def _effects(self) -> list[str]:
         """Lines that leave tensors as the recorded function would, and return its result."""
-        lines: list[str] = []
+        lines = self._writes()
         made: dict[int, str] = {}
         for change in self.recording.changes:
-            lines += self._writes(change)
             if change.new_grad and change not in self.kept:
                 value = "None" if change.grad is None else self._new_tensor(change.grad, made, lines)
                 lines.append(f"{self._leaf(change)}._grad = {value}")
@@ -322,14 +322,13 @@ class _Text:
     def _leaf(self, change: Change) -> str:
         return self.expression(self.notes.tensors[id(change.tensor)])
 
-    def _writes(self, change: Change) -> list[str]:
-        if not change.writes:
-            return []
-        here = self._leaf(change)
-        return [
-            f"if {here}._counter is UNWRITTEN: {here}._counter = [{change.writes}]",
-            f"else: {here}._counter[0] += {change.writes}",
-        ]
+    def _writes(self) -> list[str]:
+        lines = []
+        written = [c for c in self.recording.changes if c.writes]
+        for count in {c.writes: None for c in written}:
+            lines += for_each("t", [self._leaf(c) for c in written if c.writes == count])
+            lines += [f"    if t._counter is UNWRITTEN: t._counter = [{count}]", f"    else: t._counter[0] += {count}"]
+        return lines
 
     def _kept_gradients(self, made: dict[int, str]) -> list[str]:
         if not self.kept:
