@@ -34,7 +34,8 @@ def accumulate(sums, a, column, kind, p):
     """Add to ``sums`` what the differences of ``a`` to the elements of a column contribute."""
     if kind == 0:
         for j in range(sums.size):
-            sums[j] += T(1) if a != column[j] else T(0)
+            d = a - column[j]
+            sums[j] += T(1) if d < 0 or d > 0 else d  # 0 or NaN
     elif kind == 1:
         for j in range(sums.size):
             sums[j] += abs(a - column[j])

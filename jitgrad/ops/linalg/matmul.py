@@ -167,7 +167,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         return Mm.apply(input, weight.t()) if bias is None else Addmm.apply(bias, input, weight.t())
     if bias is None:
         return matmul(input, weight.t())
-    if not input._layout.contiguous:  # the same value; a node of its own for the sum, as in PyTorch
+    if not (input._layout.contiguous and bias._layout.contiguous):
+        # The same value; a node of its own for the sum, as in PyTorch.
         return matmul(input, weight.t()) + bias
     lead, k = tuple(input._layout.shape[:-1]), input._layout.shape[-1]
     rows = reshaped(input, (math.prod(lead), k))

@@ -131,7 +131,8 @@ def _shared_kernel(g, out, x, dim):
 
 def _shared_blocks(g: Tensor, out: Tensor, x: Tensor, plan: ReductionPlan) -> Tensor:
     blocks, shape = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
-    result = np.empty_like(blocks)  # in the order in which x was read; ``tensor`` puts the dims back
+    # In the order in which x was read; ``tensor`` puts the dims back.
+    result = np.empty(plan.blocks, x._layout.numpy_dtype)
     launch(kernels.share, blocks, plan.written(out).reshape(shape), plan.written(g).reshape(shape), result)
     return plan.tensor(result, x._layout)
 

@@ -76,7 +76,7 @@ def _gradient_in_blocks(g: Tensor, x: Tensor, dim: Any) -> Tensor:
     layout, x = x._layout, unrecorded(x, g._layout.dtype)
     plan = plan_reduction(layout, dim)
     blocks = plan.read(x).reshape(plan.blocks)
-    out = np.empty_like(blocks)
+    out = np.empty(plan.blocks, g._layout.numpy_dtype)
     launch(kernels.prod_others, blocks, plan.written(g).reshape(plan.blocks[::2]), out)
     return unrecorded(plan.tensor(out, layout), layout.dtype)
 

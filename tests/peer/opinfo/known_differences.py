@@ -45,6 +45,8 @@ KNOWN = [
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
     ("nn_functional_conv_?(transpose)?1d", "function", "^result: stride",
      "PyTorch has the channels last where odd strides of a weight allow it to be seen as that of images of one row"),
+    ("renorm", "function|method", "^gradients . 0: .* for np.*nan",
+     "the largest element of a complex slice that is zero, or of several equal ones: PyTorch divides 0 by 0"),
     ("native_layer_norm", "function", "None .* for argument #1 'other'",
      "PyTorch cannot differentiate twice with a bias and no weight; we can"),
     (".*scaled_dot_product_attention", "function", "derivative for aten::_scaled_dot_product_.* is not implemented",

@@ -23,6 +23,8 @@ CASES = {
     "means of no complex numbers": lambda t, x: t.zeros(0, 3, dtype=t.complex128).mean(0),
     "variance of no complex numbers": lambda t, x: t.zeros(0, 3, dtype=t.complex64).var(0),
     "deviation of no complex numbers": lambda t, x: t.zeros(0, dtype=t.complex128).std(),
+    "places that differ, with NaN among them": lambda t, x: t.cdist(
+        t.tensor([[1.0, np.inf], [2.0, np.nan]]), t.tensor([[1.0, np.inf], [0.0, 3.0]]), p=0.0),
     "x[None] = x": set_item(lambda t, x: None, lambda t, x: x),
     "x[True] = x": set_item(lambda t, x: True, lambda t, x: x),
     "x[True] = ints": set_item(lambda t, x: True, lambda t, x: t.tensor([4, 5, 6])),

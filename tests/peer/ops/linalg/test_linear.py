@@ -14,6 +14,8 @@ torch.nn.functional.linear(r.detach(), torch.ones(4, 3), out=torch.zeros(2, 4, d
 torch.nn.functional.linear(r.detach(), torch.ones(4, 3), out=torch.zeros(2, 4, dtype=torch.int64))
 torch.nn.functional.linear(r, torch.ones(4, 3), out=torch.zeros(2, 4))
 torch.nn.functional.linear(r, torch.ones(4, 3), out=None)
+torch.nn.functional.linear(torch.ones(3), torch.ones(4, 3), torch.ones(8)[::2])._is_view()
+torch.nn.functional.linear(torch.ones(3), torch.ones(4, 3), torch.ones(4))._is_view()
 torch.inner(torch.tensor(2.), torch.ones(2, 2), out=torch.zeros(2, 2, dtype=torch.float64))
 torch.inner(torch.ones(3), torch.ones(3), out=torch.zeros(()))
 torch.inner(torch.ones(3), torch.ones(3), out=torch.zeros((), dtype=torch.float64))
