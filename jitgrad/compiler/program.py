@@ -13,10 +13,11 @@ from jitgrad.compiler.memory import Memory, Temporaries, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.compiler.numbers import was_read
 from jitgrad.core.inference import Untracked, is_inference
+from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
-__all__ = ["Stretches", "in_order", "new_tensor"]
+__all__ = ["Stretches", "in_order", "made_tensor", "new_tensor"]
 
 
 class Stretches:
@@ -82,6 +83,13 @@ def in_order(array: str, root: np.ndarray[Any, Any]) -> str:
     return f"{array}.transpose({', '.join(map(str, sorted(range(root.ndim), key=lambda d: -root.strides[d])))})"
 
 
+def made_tensor(kind: type[Tensor], layout: Layout, data: Any) -> Tensor:
+    """What `new_tensor` calls ``tensor``: one of this class, all else of which is as by default."""
+    made = object.__new__(kind)
+    made._layout, made._data = layout, data
+    return made
+
+
 def new_tensor(
     variable: str, tensor: Tensor, buffer: str, start: int, name: Names, lines: list[str], whole: Any = None
 ) -> str:
@@ -99,8 +107,7 @@ def new_tensor(
         if whole is not None:
             buffer = in_order(buffer, whole)
         array = f"ndarray({shape}, {dtype}, {buffer}, {address_of(data) - start}, {strides})"
-    lines += [f"{variable} = new({name(type(tensor))})", f"{variable}._data = {array}"]
-    lines.append(f"{variable}._layout = {name(tensor._layout)}")
+    lines.append(f"{variable} = tensor({name(type(tensor))}, {name(tensor._layout)}, {array})")
     if tensor._requires_grad:
         lines.append(f"{variable}._requires_grad = True")
     if is_inference(tensor):
