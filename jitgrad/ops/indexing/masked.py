@@ -21,6 +21,7 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops import masks
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.index_errors import check_no_dims
 from jitgrad.ops.indexing.nonzero import true_places
@@ -83,14 +84,14 @@ def _fill(x, mask, number):
     """Set the elements of ``x`` where ``mask`` is true: by one launch where both are row-major, of the same shape."""
     if x.shape == mask.shape and x.contiguous and mask.contiguous and not (x.dtype.is_half or x.dtype.is_complex):
         flat = Read("mask", (x.numel,)), Read("x", (x.numel,))
-        return Launches([(kernels.fill_true, *flat, Number("number"))], [], 0)
+        return Launches([(masks.fill_true, *flat, Number("number"))], [], 0)
     return _fill_in_steps
 
 
 def _fill_in_steps(x: Tensor, mask: Tensor, number: Any) -> None:
     x, mask = _fill_target(x, mask)
     places = contiguous(mask)._data.reshape(-1)
-    through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
+    through_rows(x, lambda data: launch(masks.fill_true, places, data.reshape(-1), number))
 
 
 class MaskedFillNumber(MaskedFill):

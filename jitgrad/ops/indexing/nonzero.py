@@ -16,7 +16,7 @@ from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import launch, prepared
-from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops import masks as kernels
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = ["indices_of", "nonzero", "true_places"]

@@ -24,6 +24,7 @@ from jitgrad.dispatch.sizes import check_dims, int_argument, ints_argument, is_i
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops import masks
 from jitgrad.kernels.loops.rearrange import move
 from jitgrad.ops.shape.copy import Clone, Contiguous, contiguous
 from jitgrad.ops.shape.permute import Transpose
@@ -359,7 +360,7 @@ def _repeat_places(repeats: Tensor, output_size: int | None) -> Tensor:
         raise RuntimeError("repeats can not be negative")
     layout = intern(dtype.numpy, (total,), None, "cpu")
     out = wrap(empty_for(layout), layout)
-    launch(kernels.repeat_index, counts._data, out._data)
+    launch(masks.repeat_index, counts._data, out._data)
     return out
 
 

@@ -1,0 +1,71 @@
+"""Masks: how many elements are true, where these are, and what is written there; and places as indices of each dim."""
+
+from __future__ import annotations
+
+from jitgrad.kernels.launch import loop
+from jitgrad.kernels.words.vocabulary import T
+
+__all__ = ["count_true", "fill_true", "first_true_indices", "repeat_index", "true_places", "unravel"]
+
+
+@loop
+def count_true(x, out):
+    """The number of elements that are not zero."""
+    count = 0
+    for k in range(x.size):
+        # Summed without a branch, so that it vectorises.
+        count += x[k] != T(0)
+    out[0] = count
+
+
+@loop
+def true_places(x, out, count):
+    """The places of a flat array's elements that are not zero, and how many there are."""
+    at = 0
+    for k in range(x.size):
+        if x[k] != T(0):
+            out[at] = k
+            at += 1
+    count[0] = at
+
+
+@loop
+def first_true_indices(x, out, shape, value):
+    """The indices of the first elements of a flat array that are not zero, as many rows as ``out`` has, then value."""
+    at = 0
+    for k in range(x.size):
+        if at < out.shape[0] and x[k] != T(0):
+            rest = k
+            for d in range(shape.size - 1, -1, -1):
+                out[at, d] = rest % shape[d]
+                rest //= shape[d]
+            at += 1
+    out[at:] = value
+
+
+@loop(dtype_from="out")
+def fill_true(mask, out, value):
+    """Set the elements of a flat array where the mask is true."""
+    for k in range(out.size):
+        # A select in place of a branch: the store happens anyway, and the loop vectorises.
+        out[k] = T(value) if mask[k] else out[k]
+
+
+@loop
+def unravel(places, out, shape):
+    """Flat places as indices, a row for each dim: out (dims, m)."""
+    for k in range(places.size):
+        rest = places[k]
+        for d in range(shape.size - 1, -1, -1):
+            out[d, k] = rest % shape[d]
+            rest //= shape[d]
+
+
+@loop
+def repeat_index(repeats, out):
+    """Each place as often as ``repeats`` says."""
+    at = 0
+    for k in range(repeats.size):
+        for _ in range(repeats[k]):
+            out[at] = k
+            at += 1
