@@ -20,6 +20,9 @@ from jitgrad.kernels.processor import processor
 
 __all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked"]
 
+# What files hold, counted: another version of jitgrad, which would read them otherwise, looks in another folder.
+_FORM = 2  # since kernels have no function of Python's of their own
+
 
 def _user_cache() -> Path:
     if os.environ.get("JITGRAD_CACHE_DIR"):
@@ -35,7 +38,8 @@ def _stamp() -> str:
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
     host = processor()
     cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
-    digest = hashlib.sha256(repr((features, NO_GATHERS, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
+    decides = _FORM, features, NO_GATHERS, settings, llvm.get_process_triple()
+    digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
 
