@@ -88,23 +88,31 @@ def _ask_both(builder: ir.IRBuilder, function: Any, first: Any, second: Any) -> 
 
 @functools.cache
 def _call_kernel() -> int:
-    """The address of `call_kernel`; NotImplementedError where Python lays out numbers or tuples in another way."""
+    """The address of `call_kernel`; an error where Python lays out numbers or tuples in another way, say."""
     numbers = (1.25, 0), (np.float64(1.25), 0), (1.25j, 8), (np.complex128(1.25j), 8)
     if any(ctypes.c_double.from_address(id(number) + DATA + at).value != 1.25 for number, at in numbers):
         raise NotImplementedError
-    item_place()
+    item_place(), _adapt()
     operations = {"room": _room, "ask_both": _ask_both}
     text = "".join(map(inspect.getsource, operations.values()))
     return compiled_words("python_call", [call_kernel], operations=operations, emitters=text)["call_kernel"]
 
 
+def _adapt() -> int:
+    """The address of Numba's function that writes an array's fields, as kernels take them, to an address."""
+    return _helperlib.c_helpers["adapt_ndarray"]
+
+
 def is_served(arguments: Sequence[Any], result: Any) -> bool:
     """Whether kernels of these Numba types can do without a function of their own."""
+    if result != types.none or not all(type(t) is types.Array or t in _KINDS for t in arguments):
+        return False
     try:
         _call_kernel()
-    except NotImplementedError:
+        entry(arguments)
+    except Exception:  # this rests on Numba's and Python's insides, which may change: Numba makes its own function then
         return False
-    return result == types.none and all(type(t) is types.Array or t in _KINDS for t in arguments)
+    return True
 
 
 def context_with_calls(context: Any) -> Any:
@@ -124,8 +132,7 @@ def _function(context: Any, library: Any, description: Any, environment: Any) ->
 
 def _words(kernel: int, arguments: Sequence[Any]) -> np.ndarray[Any, Any]:
     address, count = entry(arguments)
-    adapt = _helperlib.c_helpers["adapt_ndarray"]
-    found = [kernel, address, 8 * count, len(arguments), item_place(), adapt, id(raise_error), id(None)]
+    found = [kernel, address, 8 * count, len(arguments), item_place(), _adapt(), id(raise_error), id(None)]
     found += map(function_address, _FUNCTIONS)
     place = 16
     for t in arguments:

@@ -1,0 +1,99 @@
+"""Kernels that Python calls by one function for all: kinds of arguments, errors, and kernels that it does not serve."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from jitgrad.kernels import python_call
+from jitgrad.kernels.compiler import compile_text
+
+TEXT = """
+def kernel(x, out, whole, truth, real, number):
+    if whole == 7:
+        raise ValueError("seven")
+    for i in range(x.shape[0]):
+        out[i, 0] = x[i] * number + (real if truth else whole)
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    made = compile_text("kernel", TEXT, allocates=False)
+    made(np.ones(1), np.ones((1, 1), complex), 1, True, 1.0, 1j)
+    return made
+
+
+def called(kernel, x, *numbers):
+    out = np.zeros((x.size, 2), complex)[:, ::-1]
+    assert kernel(x, out, *numbers) is None
+    return out[:, 0].tolist()
+
+
+def test_it_has_no_function_of_its_own(kernel):
+    (made,) = kernel.overloads.values()
+    assert not made.library.get_pointer_to_function(made.fndesc.llvm_cpython_wrapper_name)
+    assert isinstance(made.entry_point.__self__, np.ndarray)
+
+
+@pytest.mark.parametrize("whole", [0, -1, 1 << 62, -(1 << 63), np.int64(-5)])
+@pytest.mark.parametrize("truth", [True, False, np.True_, np.False_])
+def test_numbers_arrive(kernel, whole, truth):
+    x = np.arange(3.0)
+    added = 0.5 if truth else float(whole)
+    for real, number in ((0.5, 2j), (np.float64(0.5), np.complex128(2j))):
+        assert called(kernel, x, whole, truth, real, number) == [v * 2j + added for v in x.tolist()]
+
+
+def test_strided_and_empty_arrays(kernel):
+    assert called(kernel, np.arange(6.0)[::-2], 0, False, 0.0, 1 + 0j) == [5, 3, 1]
+    assert called(kernel, np.zeros(0), 0, False, 0.0, 1 + 0j) == []
+
+
+def test_errors_of_kernels(kernel):
+    for _ in range(3):
+        with pytest.raises(ValueError, match="^seven$"):
+            called(kernel, np.ones(2), 7, False, 0.0, 1j)
+    assert called(kernel, np.ones(2), 6, False, 0.0, 1j) == [6 + 1j, 6 + 1j]
+
+
+def test_numbers_that_no_word_holds(kernel):
+    with pytest.raises(OverflowError, match="too big"):
+        called(kernel, np.ones(2), 1 << 70, False, 0.0, 1j)
+
+
+def test_threads_call_one_kernel_at_once(kernel):
+    found = {}
+
+    def call(k):
+        found[k] = [called(kernel, np.full(50, float(k)), k * 10, False, 0.0, 1j) for _ in range(200)]
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(row == [10 * k + 1j * k] * 50 for k, rows in found.items() for row in rows)
+
+
+def test_other_kernels_have_their_own():
+    """What returns something, and numbers of other types."""
+    double = compile_text("double", "def double(x):\n    return x * 2\n", allocates=False)
+    assert double(4) == 8
+    add = compile_text("add", "def add(x, y):\n    x[0] += y\n", allocates=False)
+    x = np.ones(1, np.float32)
+    add(x, np.float32(0.5))
+    assert x.tolist() == [1.5]
+
+
+def test_without_it_numba_makes_them(monkeypatch):
+    def fail():
+        raise NotImplementedError
+
+    monkeypatch.setattr(python_call, "_call_kernel", fail)
+    made = compile_text("halve", "def halve(x):\n    for i in range(x.size):\n        x[i] *= 0.5\n", allocates=False)
+    x = np.ones(3)
+    made(x)
+    assert x.tolist() == [0.5] * 3
+    (known,) = made.overloads.values()
+    assert known.library.get_pointer_to_function(known.fndesc.llvm_cpython_wrapper_name)
