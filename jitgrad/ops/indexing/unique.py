@@ -40,7 +40,7 @@ def _distinct(x: Tensor, ordered: bool, inverse: bool, counts: bool) -> tuple[Te
     flat = contiguous(x)._data.reshape(-1)
     order = np.empty(0, np.int64)
     if ordered and flat.size:
-        source, flat = flat, np.empty_like(flat)
+        source, flat = flat, np.empty(flat.shape, flat.dtype)
         if inverse:
             order = np.empty(source.size, np.int64)
             rows = [a.reshape(1, -1) for a in (source, flat, order)]

@@ -24,6 +24,7 @@ from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Loop, check, launch, prepared
+from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
 from jitgrad.ops.creation.fill import Overwriting
@@ -47,6 +48,14 @@ def generator_for(op: str, generator: Any) -> Generator:
     return generator
 
 
+def _fill_apart(fill: Callable[[Tensor], None], out: Tensor) -> None:
+    """Fill new memory of the CPU, and copy it to what has no memory that could be filled: a device, or conjugates."""
+    layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
+    drawn = wrap(empty_for(layout), layout)
+    fill(drawn)
+    copy_into(out._data, out._layout, drawn)
+
+
 def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
     """Fill a tensor by a kernel that draws from ``generator``, in the order of its memory, as PyTorch does.
 
@@ -55,11 +64,7 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     if grad_state.levels:
         check_fill()
     if type(out._data) is DeviceArray and not inputs:  # numbers are drawn on the CPU, for whatever device
-        layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
-        drawn = wrap(empty_for(layout), layout)
-        fill_by(kernel, drawn, generator, *scalars)
-        copy_into(out._data, out._layout, drawn)
-        return
+        return _fill_apart(lambda drawn: fill_by(kernel, drawn, generator, *scalars), out)
     if out._layout.contiguous:
         key = kernel, out._layout, len(scalars)
         run = None if inputs or type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
@@ -129,6 +134,8 @@ class Uniform(RandomFill):
         dtype = x._layout.dtype
         if not 0 == low < high == 1 or dtype.category < 2:
             _check_uniform(dtype, low, high)
+        if dtype.is_complex and type(x._data) is LazyArray:
+            return _fill_apart(lambda drawn: Uniform.write(drawn, low, high, generator), x)
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if dtype.is_complex else x
         fill_by(Uniform.chosen_kernel(real._layout), real, generator, float(low), float(high))
@@ -172,6 +179,8 @@ class Normal(RandomFill):
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.category < 2:
             raise not_implemented_for("normal_kernel_cpu", dtype)
+        if dtype.is_complex and type(x._data) is LazyArray:
+            return _fill_apart(lambda drawn: Normal.write(drawn, mean, std, generator), x)
         if dtype.is_complex:
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)

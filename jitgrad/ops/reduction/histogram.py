@@ -151,7 +151,7 @@ def _counted(columns: list[Any], edges: Sequence[Tensor], even: bool, weight: An
     vectors = [_flat(e) for e in edges]
     for column, vector in zip(columns, vectors, strict=True):
         launch(kernels.bin_places, column, vector, places, even)
-    out: Any = filled(intern(columns[0].dtype, tuple([len(v) - 1 for v in vectors])), 0)
+    out: Any = filled(intern(columns[0].dtype, tuple([v.size - 1 for v in vectors])), 0)
     weights = np.empty(0, columns[0].dtype) if weight is None else _flat(weight)
     launch(kernels.add_at, places, weights, out._data.reshape(-1))
     if not density:

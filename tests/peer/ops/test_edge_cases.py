@@ -25,6 +25,11 @@ CASES = {
     "deviation of no complex numbers": lambda t, x: t.zeros(0, dtype=t.complex128).std(),
     "places that differ, with NaN among them": lambda t, x: t.cdist(
         t.tensor([[1.0, np.inf], [2.0, np.nan]]), t.tensor([[1.0, np.inf], [0.0, 3.0]]), p=0.0),
+    "distinct elements of a negated view": lambda t, x: t.unique(t._neg_view(t.tensor([1.0, -2.0, 1.0]))),
+    "counts between negated edges": lambda t, x: t.histogram(x, t._neg_view(t.tensor([3.0, 1.0, -4.0]))).hist,
+    "hash of a negated view": lambda t, x: t.hash_tensor(t._neg_view(t.tensor([1.0, -2.0, 1.0]))),
+    "normal numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().normal_(),
+    "uniform numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().uniform_(),
     "x[None] = x": set_item(lambda t, x: None, lambda t, x: x),
     "x[True] = x": set_item(lambda t, x: True, lambda t, x: x),
     "x[True] = ints": set_item(lambda t, x: True, lambda t, x: t.tensor([4, 5, 6])),
