@@ -9,7 +9,6 @@ import numpy as np
 from jitgrad.core.dtypes import float64, int64, uint64
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
@@ -60,8 +59,8 @@ def hash_tensor(input: Tensor, dim: Any = None, keepdim: bool = False, *, mode: 
         for d in plan_reduction(input._layout, dims).dims:
             if not input._layout.shape[d]:
                 raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
-    wide = unrecorded(input).to(float64 if dtype.is_floating_point else int64)
-    found = XorSum.apply(ViewAsDtype.apply(resolved(wide), int64), dims, as_flag(keepdim))
+    wide = unrecorded(input).resolve_neg().to(float64 if dtype.is_floating_point else int64)
+    found = XorSum.apply(ViewAsDtype.apply(wide, int64), dims, as_flag(keepdim))
     return ViewAsDtype.apply(found, uint64).detach()
 
 

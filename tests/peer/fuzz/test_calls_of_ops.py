@@ -34,11 +34,12 @@ LEFT_OUT = (
     "resize",
 )  # fmt: skip
 # What these make of infinities and NaN follows from the steps of an algorithm: which of two routes an FFT or a
-# factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, and where
-# a sort that takes NaN for equal to all numbers leaves those that mode counts.
+# factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, where a sort
+# that takes NaN for equal to all numbers leaves those that mode counts, by what way places in boundaries are sought that
+# are out of order, and in what order exponentials of infinities are added.
 FINITE = (
     "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
-    "norm", "var", "std", "grid_sampl", "mode",
+    "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss",
 )  # fmt: skip
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
 # in floats, and rounds them otherwise than its kernels do; under it the gradient of select_scatter's part is as many
