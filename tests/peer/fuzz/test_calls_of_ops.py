@@ -35,8 +35,8 @@ LEFT_OUT = (
 )  # fmt: skip
 # What these make of infinities and NaN follows from the steps of an algorithm: which of two routes an FFT or a
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, where a sort
-# that takes NaN for equal to all numbers leaves those that mode counts, by what way places in boundaries are sought that
-# are out of order, and in what order exponentials of infinities are added.
+# that takes NaN for equal to all numbers leaves those that mode counts, how places are sought in boundaries that are not
+# in order, and in what order exponentials of infinities are added.
 FINITE = (
     "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
     "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss",
@@ -49,8 +49,9 @@ UNMAPPED = (
     "linear_cross_entropy_chunked",
 )  # fmt: skip
 # PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided, its narrow_copy fills the memory
-# of one whatever its strides. Its logsumexp of 16 bits sums in the dtype of a wider ``out``.
-NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy", "logsumexp")
+# of one whatever its strides. Its logsumexp, variances and deviations of 16 bits are computed in the dtype of a wider
+# ``out``.
+NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy", "logsumexp", "std", "var")
 # At whole numbers up to 0 polygamma is infinite, PyTorch's is what rounding makes of that: 1.7e16 for order 1 at -3.
 NOT_OF_INTEGERS = ("polygamma",)
 ENTRIES = [op for op in samples_of.op_db if has(op) and not any(part in op.name for part in LEFT_OUT)]

@@ -28,6 +28,8 @@ CASES = {
     "distinct elements of a negated view": lambda t, x: t.unique(t._neg_view(t.tensor([1.0, -2.0, 1.0]))),
     "counts between negated edges": lambda t, x: t.histogram(x, t._neg_view(t.tensor([3.0, 1.0, -4.0]))).hist,
     "hash of a negated view": lambda t, x: t.hash_tensor(t._neg_view(t.tensor([1.0, -2.0, 1.0]))),
+    "gradient of means of no samples in a batch": lambda t, x: t.func.grad(
+        lambda v: t.func.vmap(lambda w: t.nn.functional.adaptive_avg_pool1d(w, 5))(v).sum())(t.ones(3, 0, 8, 8)),
     "hashes of a batch": lambda t, x: t.func.vmap(t.hash_tensor)(t.ones(2, 3)),
     "normal numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().normal_(),
     "uniform numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().uniform_(),
