@@ -87,6 +87,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: Any = 
             column = vec1.unsqueeze(1)
             if type(beta) is int and beta == 1:
                 return table.addcmul(input, column, vec2, alpha)
+            if beta and not input._layout.contiguous:  # whose order of dims the result has
+                return table.addcmul(input * beta, column, vec2, alpha)
             return Addmm.apply(input, column, vec2.unsqueeze(0), beta, alpha)
         # PyTorch rounds the factors, and what each operation gives.
         vec1, alpha, beta = vec1 * input.new_tensor(alpha), 1, beta and input.new_tensor(beta)

@@ -213,7 +213,7 @@ def _check_planes(op: str, shape: list[int], first: int) -> None:
 
 
 def check_pooled_gradient(op: str, g: Tensor) -> None:
-    """RuntimeError for a gradient of adaptive pooling without elements, in PyTorch's words; ``op`` ends in "2d", say."""
+    """RuntimeError for a gradient of adaptive pooling without elements; ``op`` ends in "2d", say."""
     shape, dims = list(g.shape), int(op[-2])
     for d in range(max(1, len(shape) - dims - 1), len(shape)):  # vmap puts dims in front
         if not shape[d]:

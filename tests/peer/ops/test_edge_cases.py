@@ -30,6 +30,8 @@ CASES = {
     "hash of a negated view": lambda t, x: t.hash_tensor(t._neg_view(t.tensor([1.0, -2.0, 1.0]))),
     "gradient of means of no samples in a batch": lambda t, x: t.func.grad(
         lambda v: t.func.vmap(lambda w: t.nn.functional.adaptive_avg_pool1d(w, 5))(v).sum())(t.ones(3, 0, 8, 8)),
+    "strides of a sum with an outer product": lambda t, x: t.addr(
+        t.ones(5, 3).t(), t.ones(3), t.ones(5), beta=0.4, alpha=0.3).stride(),
     "hashes of a batch": lambda t, x: t.func.vmap(t.hash_tensor)(t.ones(2, 3)),
     "normal numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().normal_(),
     "uniform numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().uniform_(),
