@@ -35,8 +35,8 @@ LEFT_OUT = (
 )  # fmt: skip
 # What these make of infinities and NaN follows from the steps of an algorithm: which of two routes an FFT or a
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, where a sort
-# that takes NaN for equal to all numbers leaves those that mode counts, how places are sought in boundaries that are not
-# in order, and in what order exponentials of infinities are added.
+# that takes NaN for equal to all numbers leaves those that mode counts, how places are sought in boundaries without
+# order, and in what order exponentials of infinities are added.
 FINITE = (
     "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
     "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss",
