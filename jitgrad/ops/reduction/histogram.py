@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for, overflow
+from jitgrad.core.errors import cpp_type, invalid_combination, must_be, must_be_tensor, not_implemented_for, overflow
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -211,6 +211,8 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
     dtype = x._layout.dtype
     if dtype not in (dtypes.float32, dtypes.float64):
         raise not_implemented_for("histogramdd", dtype)
+    if not isinstance(bounds, (list, tuple, type(None))):
+        raise must_be("histogramdd", "range", 3, "tuple of floats", bounds)
     if bounds is not None and len(bounds) != 2 * len(bins):
         raise RuntimeError(
             f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "

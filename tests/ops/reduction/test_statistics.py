@@ -167,3 +167,8 @@ def test_quantiles_are_written_in_their_own_dtype_only(op):
     out = torch.empty((), dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"quantile\(\) out tensor must be same dtype as the input tensor"):
         op(torch.tensor([1.0]), 0.5, out=out)
+
+
+def test_a_number_as_range_of_histograms():
+    with pytest.raises(TypeError, match=r"^histogramdd\(\) received an invalid combination of arguments"):
+        torch.histogramdd(torch.ones(5, 2), [1, 1], 7)

@@ -49,9 +49,9 @@ UNMAPPED = (
     "linear_cross_entropy_chunked",
 )  # fmt: skip
 # PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided, its narrow_copy fills the memory
-# of one whatever its strides. Its logsumexp, variances and deviations of 16 bits are computed in the dtype of a wider
-# ``out``.
-NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy", "logsumexp", "std", "var")
+# of one whatever its strides, and so does avg_pool3d. Its logsumexp, variances and deviations of 16 bits are computed
+# in the dtype of a wider ``out``.
+NOT_INTO_OUT = ("fft.ihfftn", "narrow_copy", "nn.functional.avg_pool3d", "logsumexp", "std", "var")
 # At whole numbers up to 0 polygamma is infinite, PyTorch's is what rounding makes of that: 1.7e16 for order 1 at -3.
 NOT_OF_INTEGERS = ("polygamma",)
 ENTRIES = [op for op in samples_of.op_db if has(op) and not any(part in op.name for part in LEFT_OUT)]
