@@ -1,9 +1,9 @@
 """Compiled words as a built-in function of Python's, which a call reaches in 40 ns; by ctypes it takes 300 to 500.
 
-The function is one of three kinds that C extensions define: ``PyObject *(PyObject *self, PyObject *argument)``; for
-``several`` arguments, ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``; or with
-``keywords``, ``PyObject *(PyObject *self, PyObject *tuple, PyObject *dict)``. It is called with the GIL held, borrows
-all references and returns a new one.
+The function has one of three calling conventions of C extensions: METH_O, ``PyObject *(PyObject *self, PyObject
+*argument)``; METH_FASTCALL, ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``; and
+METH_VARARGS | METH_KEYWORDS, ``PyObject *(PyObject *self, PyObject *tuple, PyObject *dict)``. It is called with the GIL
+held, borrows all references and returns a new one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["builtin_function", "function_address", "item_place", "new_int"]
+__all__ = [
+    "METH_FASTCALL", "METH_O", "METH_VARARGS_KEYWORDS", "builtin_function", "function_address", "item_place", "new_int",
+]  # fmt: skip
 
-_METH_O, _METH_FASTCALL, _METH_KEYWORDS = 0x0008, 0x0080, 0x0003
+METH_VARARGS_KEYWORDS, METH_O, METH_FASTCALL = 0x0001 | 0x0002, 0x0008, 0x0080
 
 
 class _Definition(ctypes.Structure):
@@ -31,11 +33,9 @@ def _definition(name: str, address: int, flags: int) -> _Definition:
     return _Definition(name.encode(), address, flags, None)
 
 
-def builtin_function(
-    name: str, address: int, owner: Any, several: bool = False, keywords: bool = False
-) -> Callable[..., Any]:
+def builtin_function(name: str, address: int, owner: Any, convention: int = METH_O) -> Callable[..., Any]:
     """The C function at ``address`` as one of Python's; ``owner`` is its ``self``, which it keeps alive."""
-    definition = _definition(name, address, _METH_KEYWORDS if keywords else _METH_FASTCALL if several else _METH_O)
+    definition = _definition(name, address, convention)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)

@@ -20,8 +20,9 @@ from jitgrad.kernels.processor import processor
 
 __all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked"]
 
-# What files hold, counted: another version of jitgrad, which would read them otherwise, looks in another folder.
-_FORM = 2  # since kernels have no function of Python's of their own
+# The version of the files' format. It is part of the folder's name, so that no version of jitgrad loads files that it
+# would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check.
+_FORMAT = 2
 
 
 def _user_cache() -> Path:
@@ -38,7 +39,7 @@ def _stamp() -> str:
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
     host = processor()
     cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
-    decides = _FORM, features, NO_GATHERS, settings, llvm.get_process_triple()
+    decides = _FORMAT, features, NO_GATHERS, settings, llvm.get_process_triple()
     digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
@@ -92,7 +93,7 @@ def write_checked(path: Path, payload: bytes) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Another process sees the whole file or none."""
+    """Write a file by way of a temporary one and a rename: other processes see all of it or none."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:

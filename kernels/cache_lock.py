@@ -22,8 +22,8 @@ LONGEST_WAIT = 60.0  # seconds
 _PAUSE = 0.01  # seconds between attempts; most kernels take 0.1 to 0.5 s to compile
 
 
-# By file: its descriptor, and how many locks of this process need that. POSIX drops all locks that a process has on a
-# file when it closes any descriptor of it, so there is one.
+# {lock file: [its descriptor, how many locks of this process are on it]}. One descriptor a file, since POSIX drops all
+# locks that a process has on a file as soon as it closes any descriptor of it.
 _open: dict[Path, list[int]] = {}
 
 
@@ -32,7 +32,7 @@ class CacheLock:
 
     A lock on one byte of the file ``.lock`` in the path's folder, which the operating system takes back when the
     process ends in whatever way. In a folder that cannot be written to there is no lock, nor any kernel to wait for.
-    Called under Numba's lock only.
+    Whoever makes or releases one holds Numba's compiler lock, which so guards `_open`.
     """
 
     def __init__(self, path: Path):

@@ -11,7 +11,6 @@ The function holds the GIL, which is the reason that its words need no lock, so 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
@@ -21,11 +20,11 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from jitgrad.kernels.builtin_function import builtin_function, function_address, new_int
+from jitgrad.kernels.builtin_function import METH_FASTCALL, builtin_function, function_address, new_int
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.machine_words import compiled_words
 from jitgrad.kernels.native_entry import raise_error
-from jitgrad.kernels.number_words import words_of_number
+from jitgrad.kernels.number_words import check_layout, words_of_number
 from jitgrad.kernels.pool_code import DATA, TYPE
 
 __all__ = ["CALLS", "DIRECT_BYTES", "DirectCalls", "refuse"]
@@ -66,9 +65,7 @@ def launch(owner, arguments, count):
 @functools.cache
 def _launch() -> int:
     """The address of `launch`; NotImplementedError where a float's own field does not lie where it is read."""
-    tried = 1.25
-    if ctypes.c_double.from_address(id(tried) + DATA).value != tried:
-        raise NotImplementedError
+    check_layout()
     return compiled_words("direct", [launch])["launch"]
 
 
@@ -105,7 +102,7 @@ def _direct_call(run: Any, places: Sequence[int], given: Sequence[Any], args: Se
     if _LOCKED and all(_alike(g, args[k]) for g, k in zip(given, places, strict=True)):
         # This rests on Numba's insides, which may change. Without it ``run`` goes on, and raises what a kernel does.
         with suppress(Exception):
-            return builtin_function("launch", _launch(), _words(run, places, given, args), several=True)
+            return builtin_function("launch", _launch(), _words(run, places, given, args), METH_FASTCALL)
     return refuse
 
 

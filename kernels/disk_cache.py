@@ -93,7 +93,7 @@ def _load(path: Path, target_context: Any) -> CompileResult | None:
         # All that running a compiled kernel needs. Numba's own cache calls `refresh`, which imports everything that
         # compiling needs, SciPy's linear algebra among it, and takes 0.2 s.
         rtsys.initialize(target_context)
-        result = CompileResult._rebuild(context_with_calls(target_context), *unpickled(payload))
+        result = CompileResult._rebuild(context_with_calls(), *unpickled(payload))
     except Exception:  # whatever lies in the file, compiling afresh is right
         return None
     statistics.loaded += 1

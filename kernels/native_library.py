@@ -1,4 +1,4 @@
-"""LLVM's modules that jitgrad fills itself, as machine code that is kept on disk."""
+"""Machine code of LLVM modules that jitgrad builds without Numba's front end, kept on disk."""
 
 from __future__ import annotations
 

@@ -1,13 +1,24 @@
-"""Numbers as words of 64 bits."""
+"""Numbers as words of 64 bits, and where objects of Python's and NumPy's have them."""
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from typing import Any
 
+import numpy as np
 from numba.core import types
 
-__all__ = ["bits", "words_of_number"]
+from jitgrad.kernels.pool_code import DATA
+
+__all__ = ["bits", "check_layout", "words_of_number"]
+
+
+def check_layout() -> None:
+    """NotImplementedError unless floats and complex numbers, Python's and NumPy's, have their own fields at DATA."""
+    for number, place in ((1.25, 0), (np.float64(1.25), 0), (1.25j, 8), (np.complex128(1.25j), 8)):
+        if ctypes.c_double.from_address(id(number) + DATA + place).value != 1.25:
+            raise NotImplementedError
 
 
 def bits(form: str, value: Any) -> int:

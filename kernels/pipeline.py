@@ -22,7 +22,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
 from jitgrad.kernels.any_order import MarkingLower
-from jitgrad.kernels.python_call import context_with_calls, is_served
+from jitgrad.kernels.python_call import is_callable, python_function
 
 __all__ = ["InlinedPipeline", "KernelPipeline"]
 
@@ -72,9 +72,9 @@ class _KernelLowering(NativeLowering):
         # The passes over functions also remove pairs of increments and decrements of references to arrays.
         if not state.flags.nrt:
             _set_library(state, _KernelLibrary)
-        if is_served(state.args, state.return_type):
+        if is_callable(state.args, state.return_type):
             state.flags.no_cpython_wrapper = True
-            state.targetctx.get_executable = context_with_calls(state.targetctx).get_executable
+            state.targetctx.get_executable = python_function  # of the context of this compilation
         return super().run_pass(state)
 
 

@@ -20,7 +20,7 @@ from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Block, Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.program import Stretches, made_tensor, new_tensor
+from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
 from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
@@ -203,7 +203,7 @@ class Backward:
         blocks: where the temporaries are that it reads; fresh: the memory of results; moving: the regions of arguments.
         """
         scope: dict[str, Any] = {
-            "empty": np.empty, "ndarray": np.ndarray, "tensor": made_tensor, "fitted": _fitted, "large": pool.array,
+            "empty": np.empty, "ndarray": np.ndarray, "tensor": bare_tensor, "fitted": _fitted, "large": pool.array,
             "device_empty": device_memory.empty,
             "of": functools.partial(_of_pattern, self._reaches),
         }  # fmt: skip

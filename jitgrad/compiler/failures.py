@@ -9,13 +9,13 @@ import numpy as np
 
 from jitgrad.compiler.memory import meet
 from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.program import Stretches
+from jitgrad.compiler.program import Stretches, for_each, without_gradient
 from jitgrad.compiler.recording import Change
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Launch, Program, extent_of
 
-__all__ = ["after_failure", "for_each", "without_gradient"]
+__all__ = ["after_failure"]
 
 
 def after_failure(
@@ -39,17 +39,6 @@ def after_failure(
             count_write(tensor)
 
     return [f"    {line}" for line in lines], count
-
-
-def for_each(target: str, expressions: Iterable[str]) -> list[str]:
-    """The head of a loop over expressions; no line where there are none. A line for each takes longer to compile."""
-    items = "".join(f"{e}, " for e in expressions)
-    return [f"for {target} in ({items}):"] if items else []
-
-
-def without_gradient(tensors: Iterable[str]) -> list[str]:
-    """A line that takes the gradient from each of the tensors that expressions name."""
-    return [f"{line} t._grad = None" for line in for_each("t", tensors)]
 
 
 def _written(made: Launch) -> Iterator[tuple[int, int]]:

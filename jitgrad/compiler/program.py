@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
-__all__ = ["Stretches", "in_order", "made_tensor", "new_tensor"]
+__all__ = ["Stretches", "bare_tensor", "for_each", "in_order", "new_tensor", "without_gradient"]
 
 
 class Stretches:
@@ -83,8 +83,22 @@ def in_order(array: str, root: np.ndarray[Any, Any]) -> str:
     return f"{array}.transpose({', '.join(map(str, sorted(range(root.ndim), key=lambda d: -root.strides[d])))})"
 
 
-def made_tensor(kind: type[Tensor], layout: Layout, data: Any) -> Tensor:
-    """What `new_tensor` calls ``tensor``: one of this class, all else of which is as by default."""
+def for_each(target: str, expressions: Iterable[str]) -> list[str]:
+    """The line ``for TARGET in (EXPRESSIONS):``, [] without expressions.
+
+    A loop takes Python less time and memory to compile than a statement for each tensor.
+    """
+    items = "".join(f"{e}, " for e in expressions)
+    return [f"for {target} in ({items}):"] if items else []
+
+
+def without_gradient(tensors: Iterable[str]) -> list[str]:
+    """The statement that sets ``grad`` of the tensors that these expressions name to None."""
+    return [f"{line} t._grad = None" for line in for_each("t", tensors)]
+
+
+def bare_tensor(kind: type[Tensor], layout: Layout, data: Any) -> Tensor:
+    """A tensor of a class, outside the graph, that is announced to no observer: the text's ``tensor``."""
     made = object.__new__(kind)
     made._layout, made._data = layout, data
     return made

@@ -16,7 +16,7 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.failures import after_failure, for_each, without_gradient
+from jitgrad.compiler.failures import after_failure
 from jitgrad.compiler.families import families_of
 from jitgrad.compiler.guards import Guards, Names, NotReplayable, one_each
 from jitgrad.compiler.kept import Kept
@@ -35,7 +35,7 @@ from jitgrad.compiler.modes import depend_on_modes
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
-from jitgrad.compiler.program import Stretches, in_order, made_tensor, new_tensor
+from jitgrad.compiler.program import Stretches, bare_tensor, for_each, in_order, new_tensor, without_gradient
 from jitgrad.compiler.recording import Change, Recording
 from jitgrad.compiler.tensor_guards import depend_on_tensor
 from jitgrad.core import saved_tensors
@@ -72,7 +72,7 @@ class _Text:
         self.recording, self.notes, self.backward, self.options = recording, recording.notes, backward, options
         self.scope: dict[str, Any] = {
             "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
-            "tensor": made_tensor,
+            "tensor": bare_tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
             "device_empty": device_memory.empty,
             "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,

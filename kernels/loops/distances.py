@@ -35,7 +35,7 @@ def accumulate(sums, a, column, kind, p):
     if kind == 0:
         for j in range(sums.size):
             d = a - column[j]
-            sums[j] += T(1) if d < 0 or d > 0 else d  # 0 or NaN
+            sums[j] += T(1) if d < 0 or d > 0 else d  # d is 0, or NaN, which makes the distance NaN
     elif kind == 1:
         for j in range(sums.size):
             sums[j] += abs(a - column[j])

@@ -1,4 +1,4 @@
-"""Kernels that Python calls by one function for all: kinds of arguments, errors, and kernels that it does not serve."""
+"""Calls of kernels from Python without wrappers of Numba's: kinds of arguments, errors, kernels that keep a wrapper."""
 
 import threading
 

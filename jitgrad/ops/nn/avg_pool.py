@@ -212,13 +212,17 @@ def _check_planes(op: str, shape: list[int], first: int) -> None:
             )
 
 
-def check_pooled_gradient(op: str, g: Tensor) -> None:
-    """RuntimeError for a gradient of adaptive pooling without elements; ``op`` ends in "2d", say."""
-    shape, dims = list(g.shape), int(op[-2])
-    for d in range(max(1, len(shape) - dims - 1), len(shape)):  # vmap puts dims in front
+def check_pooled_gradient(name: str, dims: int, g: Tensor) -> None:
+    """RuntimeError where the gradient ``g`` (samples, channels, places of ``dims`` dims) has no channels or places.
+
+    Without samples there is nothing to compute. vmap puts dims in front of these, and a single sample has only places
+    checked, as in PyTorch.
+    """
+    shape = list(g.shape)
+    for d in range(max(1, len(shape) - dims - 1), len(shape)):
         if not shape[d]:
             raise RuntimeError(
-                f"{op}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+                f"{name}{dims}d_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but "
                 f"grad_output has sizes {shape} with dimension {d} being empty"
             )
 
@@ -226,7 +230,7 @@ def check_pooled_gradient(op: str, g: Tensor) -> None:
 @functools.cache
 def _adaptive_means(dims: int) -> Callable[..., Tensor]:
     def gradient(g, x, maps, transposed):
-        check_pooled_gradient(f"adaptive_avg_pool{dims}d", g)
+        check_pooled_gradient("adaptive_avg_pool", dims, g)
         return Tapped.apply(g, maps, not transposed, x)
 
     return under_name(Tapped, f"AdaptiveAvgPool{dims}D", grad_x=gradient)

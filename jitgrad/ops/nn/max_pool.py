@@ -97,7 +97,7 @@ class MaxPool(Structured):
 
     def grad_x(g, result1, x, windows):
         if not windows[-1].width:
-            check_pooled_gradient(f"adaptive_max_pool{len(windows)}d", g[0])
+            check_pooled_gradient("adaptive_max_pool", len(windows), g[0])
         return PutInPlanes.apply(g[0], result1, tuple([w.size for w in windows]), True, x)
 
 

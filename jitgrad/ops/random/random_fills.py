@@ -49,7 +49,7 @@ def generator_for(op: str, generator: Any) -> Generator:
 
 
 def _fill_apart(fill: Callable[[Tensor], None], out: Tensor) -> None:
-    """Fill new memory of the CPU, and copy it to what has no memory that could be filled: a device, or conjugates."""
+    """Fill a new tensor of the CPU and copy it to ``out``, one on a device or a view whose memory holds conjugates."""
     layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
     drawn = wrap(empty_for(layout), layout)
     fill(drawn)
@@ -120,6 +120,14 @@ class RandomFill(Overwriting, abstract=True):
     batch = draw_rule
 
 
+def _fill_complex(op: type[RandomFill], x: Any, generator: Generator, *scalars: float) -> None:
+    """Fill real and imaginary parts by the op's kernel: in turns, as they lie in memory, which is PyTorch's order."""
+    if type(x._data) is LazyArray:
+        return _fill_apart(lambda drawn: _fill_complex(op, drawn, generator, *scalars), x)
+    parts = ViewAsReal.forward(x)
+    return fill_by(op.chosen_kernel(parts._layout), parts, generator, *scalars)
+
+
 class Uniform(RandomFill):
     """Fill with values uniform in [low, high)."""
 
@@ -134,11 +142,9 @@ class Uniform(RandomFill):
         dtype = x._layout.dtype
         if not 0 == low < high == 1 or dtype.category < 2:
             _check_uniform(dtype, low, high)
-        if dtype.is_complex and type(x._data) is LazyArray:
-            return _fill_apart(lambda drawn: Uniform.write(drawn, low, high, generator), x)
-        # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
-        real = ViewAsReal.forward(x) if dtype.is_complex else x
-        fill_by(Uniform.chosen_kernel(real._layout), real, generator, float(low), float(high))
+        if dtype.is_complex:
+            return _fill_complex(Uniform, x, generator, float(low), float(high))
+        fill_by(Uniform.chosen_kernel(x._layout), x, generator, float(low), float(high))
         if dtype.is_half:  # float32 was rounded: where that gave the end, which is excluded, is the start
             drawn = wrap(x._data, x._layout)
             copy_into(x._data, x._layout, table.where(table.ge(drawn, high), low, drawn))
@@ -179,14 +185,10 @@ class Normal(RandomFill):
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.category < 2:
             raise not_implemented_for("normal_kernel_cpu", dtype)
-        if dtype.is_complex and type(x._data) is LazyArray:
-            return _fill_apart(lambda drawn: Normal.write(drawn, mean, std, generator), x)
         if dtype.is_complex:
-            # The variance of a complex number is the sum of those of its parts: each has half of it.
-            parts = ViewAsReal.forward(x)
-            # The mean is that of both parts, as in PyTorch.
-            fill_by(Normal.chosen_kernel(parts._layout), parts, generator, float(mean), float(std) / math.sqrt(2))
-            return
+            # The variance of a complex number is the sum of those of its parts: each has half of it. The mean is that
+            # of both parts, as in PyTorch.
+            return _fill_complex(Normal, x, generator, float(mean), float(std) / math.sqrt(2))
         rest = x._layout.numel % 16
         if dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
             # Of these dtypes PyTorch fills whole blocks of 16, and then the last 16 elements again.

@@ -211,7 +211,7 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
     dtype = x._layout.dtype
     if dtype not in (dtypes.float32, dtypes.float64):
         raise not_implemented_for("histogramdd", dtype)
-    if not isinstance(bounds, (list, tuple, type(None))):
+    if bounds is not None and not isinstance(bounds, (list, tuple)):
         raise must_be("histogramdd", "range", 3, "tuple of floats", bounds)
     if bounds is not None and len(bounds) != 2 * len(bins):
         raise RuntimeError(
