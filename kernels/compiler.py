@@ -35,7 +35,7 @@ try:
 except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
-__all__ = ["PRELUDE", "KernelError", "compile_text", "import_words"]
+__all__ = ["PRELUDE", "KernelError", "compile_text"]
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -50,10 +50,16 @@ IMPORTED = (
     (" gemm_part(", "gemm", "gemm_part"),
     (" product_tile(", "tile", "product_tile"),
     (" sum_tile(", "tile", "sum_tile"),
+    ("array_at(", "memory", "array_at, number_at"),
     ("_within", "checked_index", "_within, _within_flat"),
     ("_places(", "winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
+# The same for text of ours alone; a user's may call Python's and NumPy's functions with what it likes.
+REPLACED = (
+    ("min(", "extremes", "min"), ("max(", "extremes", "max"),
+    ("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"),
+)  # fmt: skip
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
@@ -148,7 +154,7 @@ def _raises(tree: ast.AST) -> bool:
 
 
 @functools.cache
-def import_words(file: str, names: str) -> str:
+def _import_words(file: str, names: str) -> str:
     """A line for a kernel's text that imports words, with a digest of their file: another version, another kernel."""
     path = Path(__file__).with_name("words") / f"{file}.py"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.exists() else ""
@@ -166,7 +172,9 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = PRELUDE + "".join(import_words(file, names) for word, file, names in IMPORTED if word in text) + text
+    imported = IMPORTED if definitions else IMPORTED + REPLACED
+    imports = dict.fromkeys([_import_words(file, names) for word, file, names in imported if word in text])
+    text = PRELUDE + "".join(imports) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))

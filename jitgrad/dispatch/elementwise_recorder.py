@@ -150,10 +150,11 @@ def _alias(out: Tensor) -> Tensor:
 
 
 @functools.cache
-def node_type_for(node_type: Any, count: int) -> Any:
+def node_type_for(node_type: Any, count: int, adds: bool = False) -> Any:
     """The subclass of ``node_type`` for nodes that save tensors, whose ``count`` edges are attributes.
 
-    ``edges`` reads them as one tuple; ``_edges`` has the reason.
+    ``edges`` reads them as one tuple; ``_edges`` has the reason. adds: whether nodes add their gradient to one that
+    waits.
     """
     names = [f"edge{k}" for k in range(count)]
     # attrgetter is C code, and returns a tuple if there are several names.
@@ -163,5 +164,7 @@ def node_type_for(node_type: Any, count: int) -> Any:
         for name, edge in zip(names, edges, strict=True):
             setattr(node, name, edge)
 
-    body = {"edges": property(read, write), "__doc__": node_type.__doc__, "__module__": node_type.__module__}
+    body = {
+        "adds": adds, "edges": property(read, write), "__doc__": node_type.__doc__, "__module__": node_type.__module__,
+    }  # fmt: skip
     return type(node_type.__name__, (node_type,), body)

@@ -193,7 +193,7 @@ class Task:
 
     def added(self, node: Any, grad: Tensor) -> bool:
         """Let a node add its one gradient to the one that waits where it leads, if that is owned; whether it could."""
-        (edge,) = node.edges
+        edge = next((e for e in node.edges if e is not None), None)
         if edge is None or self.rules or exchanged or not self.leads_on(edge):
             return False
         there = self.waiting.get(edge)

@@ -30,7 +30,7 @@ from jitgrad.kernels.adjoint.notes import Notes
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.codegen.rule_text import INLINE, words_text
-from jitgrad.kernels.compiler import compile_text, import_words
+from jitgrad.kernels.compiler import compile_text
 
 __all__ = ["ARRAY", "HOLDER", "NUMBER", "Derivation"]
 
@@ -237,7 +237,7 @@ class Derivation:
         """The function's name and its text for Numba."""
         name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
         text = function.definition(name)
-        return name, f"{HEAD}{import_words('new_arrays', 'numpy as np')}{_helpers(text)}{text}"
+        return name, f"{HEAD}{_helpers(text)}{text}"
 
 
 @functools.cache

@@ -7,6 +7,7 @@ A rule is a function of scalars in plain arithmetic and words. Its parameter nam
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,17 @@ class Rule:
             self._fail(node, f"the call of {name!r}", instead)
         if node.keywords:
             self._fail(node, "a keyword argument", "positions")
+
+    @read_once
+    def accumulated(self) -> Rule:
+        """The rule that adds this one's value to ``there``, its first parameter; for kernels alone."""
+        made, tree = copy.copy(self), copy.deepcopy(self.tree)
+        made.parameters = ["there", *self.parameters]
+        tree.args.args.insert(0, ast.arg("there"))
+        last: Any = tree.body[-1]
+        last.value = ast.BinOp(ast.Name("there", ast.Load()), ast.Add(), last.value)
+        vars(made)["tree"] = ast.fix_missing_locations(tree)
+        return made
 
     @property
     def statements(self) -> list[ast.stmt]:

@@ -158,28 +158,16 @@ def adagrad(param, grad, sum_sq, step, lr, lr_decay, weight_decay, eps, maximize
 # header, so the function does nothing and returns False if not all are of one type.
 _HEAD = object.__basicsize__
 _TEXT = f"""\
-from numba import carray, types
-from numba.extending import intrinsic
-
-@intrinsic
-def pointer(typing_context, address, dtype):
-    kind = types.CPointer(dtype.dtype)
-
-    def convert(context, builder, signature, args):
-        return builder.inttoptr(args[0], context.get_value_type(kind))
-
-    return kind(types.uintp, dtype), convert
-
 @njit(nogil=True)
 def word(address):
-    return carray(pointer(address, np.uintp), 1)[0]
+    return number_at(address, np.uintp)
 
 @njit(nogil=True)
 def size_of(array):
     size = 1
     sizes = word(array + {_HEAD + 16})
-    for d in range(carray(pointer(array + {_HEAD + 8}, np.int32), 1)[0]):
-        size *= carray(pointer(sizes + 8 * d, np.intp), 1)[0]
+    for d in range(number_at(array + {_HEAD + 8}, np.int32)):
+        size *= number_at(sizes + 8 * d, np.intp)
     return size
 
 {{loop_text}}
@@ -188,11 +176,6 @@ S = np.{{counter}}
 
 # Several threads may each do elements ``first`` to ``last`` of all parameters. The first advances the counters, so that
 # the others (part > 0) have a second table, of copies of them, and advance copies of these.
-@njit(nogil=True)
-def counter_of(array, part):
-    counter = carray(pointer(word(array + {_HEAD}), S), 1)
-    return counter.copy() if part > 0 else counter
-
 def {{loop}}_all(tables, part, first, last, {{scalars}}):
     half = tables.size // 2
     table = tables if part < 0 else tables[half:] if part > 0 else tables[:half]
@@ -200,17 +183,27 @@ def {{loop}}_all(tables, part, first, last, {{scalars}}):
     for k in range(1, table.size):
         if word(table[k] + {_HEAD - 8}) != kind:
             return False
+    {{copies}}
     count = table.size // {{arrays}}
     start = 0
     for k in range(count):
         size = size_of(table[k])
-        begin, end = min(max(first - start, 0), size), min(max(last - start, 0), size)
+        # The part of the range that is this parameter's, from its own first element on.
+        begin, end = first - start, last - start
+        begin = 0 if begin < 0 else size if begin > size else begin
+        end = 0 if end < 0 else size if end > size else end
         start += size
+{{counters}}
         {{loop}}_one({{parts}}, {{scalars}})
     return True
 """
-_PART = "carray(pointer(word(table[{k} * count + k] + {head}) + begin * {item}, T), end - begin)"
-_COUNTER = "counter_of(table[{k} * count + k], part)"
+_PART = "array_at(word(table[{k} * count + k] + {head}) + begin * {item}, end - begin, T)"
+_COPY = "copy{k} = scratch(1, S)"
+_COUNTER = """\
+        counter{k} = array_at(word(table[{k} * count + k] + {head}), 1, S)
+        if part > 0:
+            copy{k}[0] = counter{k}[0]
+            counter{k} = copy{k}"""
 
 
 class Foreach(Kernel):
@@ -309,14 +302,14 @@ def _in_parts(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Split
 @functools.cache
 def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
     kernel = foreach(loop, 1)
-    parts = [
-        (_COUNTER if a in COUNTERS else _PART).format(k=k, head=_HEAD, item=dtype.itemsize)
-        for k, a in enumerate(kernel.arrays)
-    ]
-    plain = kernel.arrays[: len(parts) - kernel.counted]
+    arrays = kernel.arrays
+    plain, counters = arrays[: len(arrays) - kernel.counted], range(len(arrays) - kernel.counted, len(arrays))
     assert not set(plain) & set(COUNTERS), "counters come last"
+    parts = [_PART.format(k=k, head=_HEAD, item=dtype.itemsize) for k in range(len(plain))]
     text = _TEXT.format(
-        loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=len(parts),
-        parts=", ".join(parts), scalars=", ".join(kernel.scalars),
+        loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=len(arrays),
+        parts=", ".join([*parts, *[f"counter{k}" for k in counters]]), scalars=", ".join(kernel.scalars),
+        copies="; ".join([_COPY.format(k=k) for k in counters]),
+        counters="\n".join([_COUNTER.format(k=k, head=_HEAD) for k in counters]),
     )  # fmt: skip
-    return compile_text(f"{loop.name}_all", text)
+    return compile_text(f"{loop.name}_all", text, allocates=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jitgrad.kernels.compiler import compile_text, import_words
+from jitgrad.kernels.compiler import compile_text
 
 TEXT = """\
 def made(n, m, k):
@@ -20,7 +20,7 @@ def alike(x):
 
 
 def compiled(name):
-    return compile_text(name, import_words("new_arrays", "numpy as np") + TEXT)
+    return compile_text(name, TEXT)
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 2), (1, 1, 1), (0, 5, 2), (2, 0, 0)])

@@ -1,0 +1,45 @@
+"""Numbers and arrays at addresses, for kernels that are handed addresses in place of arrays.
+
+``numba.carray`` would do, but Numba compiles it from Python for each dtype that a process uses it with: 40 ms each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["array_at", "number_at"]
+
+
+@intrinsic
+def number_at(typing_context: Any, address: Any, dtype: Any) -> Any:
+    """The number of a dtype, as ``np.int32``, at an address, an integer."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.unpack_value(builder, dtype.dtype, _pointer(context, builder, dtype, args[0]))
+
+    return dtype.dtype(types.uintp, dtype), build
+
+
+@intrinsic
+def array_at(typing_context: Any, address: Any, size: Any, dtype: Any) -> Any:
+    """The array of ``size`` numbers side by side at an address; their memory belongs to somebody else."""
+    array = types.Array(dtype.dtype, 1, "C")
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Here, since kernels that are on disk need this module but not Numba's, whose import takes 25 ms.
+        from numba.np.arrayobj import populate_array
+
+        item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(dtype.dtype)))
+        data = _pointer(context, builder, dtype, args[0])
+        made = context.make_array(array)(context, builder)
+        populate_array(made, data, [args[1]], [item], item, meminfo=None)
+        return made._getvalue()
+
+    return array(types.uintp, types.intp, dtype), build
+
+
+def _pointer(context: Any, builder: Any, dtype: Any, address: Any) -> Any:
+    return builder.inttoptr(address, context.get_data_type(dtype.dtype).as_pointer())
