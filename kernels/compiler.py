@@ -56,10 +56,8 @@ IMPORTED = (
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
 # The same for text of ours alone; a user's may call Python's and NumPy's functions with what it likes.
-REPLACED = (
-    ("min(", "extremes", "min"), ("max(", "extremes", "max"),
-    ("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"),
-)  # fmt: skip
+REPLACED = (("min(", "extremes", "min"), ("max(", "extremes", "max"))
+NEW_ARRAYS = (("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"))
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
@@ -161,6 +159,15 @@ def _import_words(file: str, names: str) -> str:
     return f"from jitgrad.kernels.words.{file} import {names}  # {digest}\n"
 
 
+def _imports(text: str, of_user: bool) -> str:
+    """The lines that import the words which a text has."""
+    words = IMPORTED if of_user else IMPORTED + REPLACED
+    # Numba lets numbers be viewed as another dtype only where that is called np.NAME, of NumPy itself.
+    if not of_user and ".view(" not in text:
+        words += NEW_ARRAYS
+    return "".join(dict.fromkeys([_import_words(file, names) for word, file, names in words if word in text]))
+
+
 def compile_text(
     name: str, text: str, fastmath: frozenset[str] = CONTRACT, definitions: Sequence[Definition] = (),
     checked: bool = False, allocates: bool = True,
@@ -172,9 +179,7 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    imported = IMPORTED if definitions else IMPORTED + REPLACED
-    imports = dict.fromkeys([_import_words(file, names) for word, file, names in imported if word in text])
-    text = PRELUDE + "".join(imports) + text
+    text = PRELUDE + _imports(text, of_user=bool(definitions)) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
