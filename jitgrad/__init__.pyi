@@ -1543,9 +1543,9 @@ def nanquantile(
 ) -> Tensor:
     """``quantile`` of the elements that are not NaN; NaN where there is none."""
 def nansum(
-    input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False,
-    dtype: _DType | None = None, *, out: Tensor | None = None,
-    axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False,
+    input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
+    dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = None,
+    keepdims: builtins.bool = False,
 ) -> Tensor:
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 def narrow(input: Tensor, dim: builtins.int, start: Tensor | builtins.int, length: builtins.int) -> Tensor:

@@ -1205,8 +1205,8 @@ class Tensor:
     ) -> Tensor:
         """``quantile`` of the elements that are not NaN; NaN where there is none."""
     def nansum(
-        self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False,
-        dtype: _DType | None = None, *, out: Tensor | None = None,
+        self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
+        dtype: _DType | None = None, out: Tensor | None = None,
         axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False,
     ) -> Tensor:
         """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""

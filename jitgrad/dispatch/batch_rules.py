@@ -10,18 +10,23 @@ to one sample after another (``one_by_one``), which is right for every op.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import outermost_wrapped
 
 __all__ = [
-    "BatchedCall", "Rule", "aligned", "flattened", "is_batch", "one_by_one", "onto_first", "over_dims", "over_losses",
-    "rewritten", "sized",
+    "BatchedCall", "Rule", "aligned", "flattened", "is_batch", "of_samples", "one_by_one", "onto_first", "over_dims",
+    "over_losses", "rewritten", "sized",
 ]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Rule = Callable[["BatchedCall"], Any]
 
@@ -265,6 +270,39 @@ def rewritten(function: Callable[..., Any]) -> Rule:
         return function(call, *call.args.values())
 
     return rule
+
+
+class _OfSamples:
+    """A function without gradients as a batched call takes an op."""
+
+    batch, is_view = None, False
+
+    def __init__(self, function: Callable[..., Any]):
+        self.apply, self.name = function, function.__name__
+        self.signature = inspect.signature(function)
+        kinds = [p.kind for p in self.signature.parameters.values()]
+        self.parameters, self.positional = tuple(self.signature.parameters), len(kinds) - kinds.count(_BY_NAME)
+
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+
+
+def of_samples(function: F) -> F:
+    """``function``, which has no gradients and reads its tensors' memory, so that vmap applies it to one sample after
+    another; RuntimeError where the results of samples have several shapes."""
+    op = _OfSamples(function)
+
+    @functools.wraps(function)
+    def applied(*args: Any, **kwargs: Any) -> Any:
+        if grad_state.levels and is_batch(*args, *kwargs.values()):
+            bound = op.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            given = [v.detach() if isinstance(v, Tensor) else v for v in bound.arguments.values()]
+            wrapped = outermost_wrapped(given)
+            return wrapped.structured(wrapped._level, op, given, False)
+        return function(*args, **kwargs)
+
+    return applied  # type: ignore[return-value]
 
 
 def check_one_shape(op: str, x: Tensor) -> None:

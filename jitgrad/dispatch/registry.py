@@ -241,7 +241,7 @@ def method(function: F, name: str = "", *, fast: bool = False) -> F:
 
 
 # Which compute in the dtype of ``out``, unless they are told another.
-_IN_DTYPE_OF_OUT = {"sum", "mean", "prod", "cumsum", "cumprod"}
+_IN_DTYPE_OF_OUT = {"sum", "nansum", "mean", "prod", "cumsum", "cumprod"}
 
 
 def numpy_names(function: F) -> F:

@@ -10,7 +10,7 @@ from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.batch_rules import check_one_shape, of_samples
 from jitgrad.dispatch.out_argument import check_out, into_out, takes_out
 from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
@@ -114,6 +114,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @public
 @takes_out
+@of_samples
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none.
 

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from jitgrad.core.dtypes import int32, int64
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -52,9 +54,21 @@ def segment_reduce(
             f"segment_reduce(): Expected lengths to have {d + 1} dims, of the shape of data before axis"
         )
     given = unrecorded(given)
+    _check_dtype(given, lengths is not None, as_flag(unsafe))
     if lengths is not None:
         given = _edges(given, layout.shape[d], as_flag(unsafe))
     return _reduced(data, reduce, d, given, initial)
+
+
+def _check_dtype(given: Tensor, are_lengths: bool, unsafe: bool) -> None:
+    """NotImplementedError unless lengths, or offsets, are int32 or int64."""
+    dtype = given._layout.dtype
+    if dtype is int32 or dtype is int64:
+        return
+    if are_lengths and dtype.is_complex and not unsafe:
+        raise not_implemented_for("min_all", dtype)
+    kind = "lengths" if are_lengths else "offsets"
+    raise not_implemented_for(f"_segment_reduce_{kind}_cpu_kernel1", dtype)
 
 
 def _edges(lengths: Tensor, size: int, unsafe: bool) -> Tensor:

@@ -95,7 +95,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: Any = 
     product = outer(vec1, vec2)
     if product.dtype is input.dtype and not product._layout.dtype.category:
         product = product if alpha else product.new_zeros(()).expand(shape)
-        return product if not beta else product.logical_or(input)
+        # The result has the order of the input's dims even where it isn't read.
+        return (input if beta else input.logical_and(input.new_zeros(()))).logical_or(product)
     if type(alpha) is not int or alpha != 1:
         product = product * alpha
     if not isinstance(beta, Tensor) and not beta:  # what is added must not be read, but its dtype counts

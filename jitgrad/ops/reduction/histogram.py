@@ -14,7 +14,7 @@ from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.batch_rules import of_samples
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
@@ -35,6 +35,7 @@ def _flat(x: Tensor) -> Any:
 
 
 @public
+@of_samples
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number 0, 1, ... is there, or the sum of its ``weights``; at least ``minlength`` of them.
 
@@ -49,7 +50,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         return filled(intern(np.dtype(np.int64), (least,)), 0)
     if weights is not None and (weights._layout.ndim != 1 or weights._layout.numel != layout.numel):
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    check_one_shape("bincount", input)
     if read_observers:  # the largest number decides the shape of the result
         announce_read("bincount()")
     values, ends = _flat(input), np.zeros(2, np.int64)

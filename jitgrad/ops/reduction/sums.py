@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import invalid_combination, must_be_tensor, scalar_type
+from jitgrad.core.errors import invalid_combination, must_be_tensor, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.dispatch import table
@@ -240,8 +240,8 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 
-class Nansum(Reduction, public=True):
-    """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
+class Nansum(Reduction):
+    """Sums over dims that count NaN as zero."""
 
     grad_name = "NansumBackward0"
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(4, 3).t(), 0))
@@ -251,6 +251,8 @@ class Nansum(Reduction, public=True):
         if x._layout.dtype.is_complex:
             raise RuntimeError("nansum on CPU does not support complex inputs")
         dtype = as_dtype("nansum", dtype)
+        if x._layout.dtype.is_floating_point and dtype is not None and not dtype.is_floating_point:
+            raise not_implemented_for("nansum_cpu", dtype)
         kept = unrecorded(x)
         if x._layout.dtype.is_floating_point:
             kept = table.where(kept.isnan(), 0, kept)
@@ -259,6 +261,13 @@ class Nansum(Reduction, public=True):
     def grad_x(g, x, dim, keepdim):
         g = expand_reduced(g, x._layout, dim, keepdim)
         return cast(table.where(x.isnan(), 0, g), x._layout.dtype)
+
+
+@public
+@numpy_names
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
+    return Nansum.apply(input, dim, keepdim, dtype)
 
 
 @public

@@ -32,6 +32,10 @@ CASES = {
         lambda v: t.func.vmap(lambda w: t.nn.functional.adaptive_avg_pool1d(w, 5))(v).sum())(t.ones(3, 0, 8, 8)),
     "strides of a sum with an outer product": lambda t, x: t.addr(
         t.ones(5, 3).t(), t.ones(3), t.ones(5), beta=0.4, alpha=0.3).stride(),
+    "strides of a sum of bools with an outer product": lambda t, x: [
+        t.addr(t.ones(5, 3).t() > 0, t.ones(3) > 0, t.ones(5) > 0, beta=beta).stride() for beta in (1, 3, 0)],
+    "sums without NaN of integers into bools": lambda t, x: t.nansum(x.int(), 0, out=t.empty((), dtype=t.bool)),
+    "sums without NaN into integers": lambda t, x: t.nansum(x, 0, out=t.empty((), dtype=t.int64)),
     "hashes of a batch": lambda t, x: t.func.vmap(t.hash_tensor)(t.ones(2, 3)),
     "normal numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().normal_(),
     "uniform numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().uniform_(),
