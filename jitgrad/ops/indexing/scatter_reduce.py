@@ -101,7 +101,7 @@ def _gradient_of_x(way: Way, g: Any, out: Any, x: Any, dim: int, index: Tensor, 
         others = way.op().apply(without_zeros, dim, index, src, reduce, include_self=include_self)
         g = g * others / without_zeros
     elif reduce != "sum":
-        g = _shared(way, g, out, x, dim, index, src) * cast(x == out, g._layout.dtype)
+        g = table.where(x == out, _shared(way, g, out, x, dim, index, src), 0)
     return g if include_self else way.clear.apply(g, dim, index, 0)
 
 
@@ -112,8 +112,8 @@ def _gradient_of_src(way: Way, g: Any, out: Any, x: Any, dim: int, index: Tensor
     if reduce == "mean":
         g = g / _counts(way, g._layout, dim, index, src._layout, include_self)
     elif reduce != "sum":
-        hit = cast(src == way.read.apply(out, dim, index), g._layout.dtype)
-        return way.read.apply(_shared(way, g, out, x, dim, index, src), dim, index) * hit
+        hit = src == way.read.apply(out, dim, index)
+        return table.where(hit, way.read.apply(_shared(way, g, out, x, dim, index, src), dim, index), 0)
     return way.read.apply(g, dim, index)
 
 

@@ -146,7 +146,9 @@ def _poisson(x: Tensor, target: Tensor, log_input: bool, full: bool, eps: float,
         loss = rows.PoissonNllLog.apply(target, x)
     else:
         loss = rows.PoissonNll.apply(x, target, float_argument("poisson_nll_loss", "eps", 5, eps))
-    return reduced(loss + rows.Stirling.apply(target) if as_flag(full) else loss, reduction)
+    if as_flag(full):  # in the loss' own dtype, also where the target's logarithm is wider
+        loss = (loss + rows.Stirling.apply(target)).to(loss.dtype)
+    return reduced(loss, reduction)
 
 
 def gaussian_nll_loss(

@@ -114,9 +114,10 @@ def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor
     # Which elements are equal to the extremum is a constant wherever the gradient has a derivative: no graph for that.
     value = with_reduced_dims(out.detach(), layout, dim, keepdim)
     x = x.detach()
-    hit = cast((x == value) | (x.isnan() & value.isnan()), g._layout.dtype)
-    hits = SumDim.apply(hit, plan_reduction(layout, dim).dims, True)
-    return with_reduced_dims(g, layout, dim, keepdim) * (hit / hits)
+    hit = (x == value) | (x.isnan() & value.isnan())
+    hits = SumDim.apply(cast(hit, g._layout.dtype), plan_reduction(layout, dim).dims, True)
+    # Chosen, not multiplied by 0: a tangent that is infinite elsewhere has no part in the result's.
+    return table.where(hit, with_reduced_dims(g, layout, dim, keepdim) / hits, 0)
 
 
 @planned("g", "out", "x")

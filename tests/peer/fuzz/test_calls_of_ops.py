@@ -48,13 +48,14 @@ UNMAPPED = (
     "histc", "linspace", "logspace", "argwhere", "upsample", "interpolate", "select_scatter",
     "linear_cross_entropy_chunked",
 )  # fmt: skip
-# PyTorch's ihfftn of one dim writes nothing to an ``out`` that is empty or strided, its narrow_copy fills the memory
-# of one whatever its strides, and so does avg_pool3d; linear gives ``out`` other strides; triu and tril write beside
-# the memory of one whose matrices are strided. Its logsumexp, variances and deviations of 16 bits are computed in the
-# dtype of a wider ``out``, and its i0e of 16 bits is rounded in between, which a wider ``out`` shows.
+# PyTorch's ihfftn and ihfft2 of one dim write nothing to an ``out`` that is empty or strided, and its batch norm
+# nothing to such statistics; its narrow_copy fills the memory of one whatever its strides, and so does avg_pool3d;
+# linear gives ``out`` other strides; triu and tril write beside the memory of one whose matrices are strided. Its
+# logsumexp, variances and deviations of 16 bits are computed in the dtype of a wider ``out``, and its i0e of 16 bits is
+# rounded in between, which a wider ``out`` shows.
 NOT_INTO_OUT = (
-    "fft.ihfftn", "narrow_copy", "nn.functional.avg_pool3d", "nn.functional.linear", "triu", "tril", "logsumexp", "std",
-    "var", "special.i0e",
+    "fft.ihfftn", "fft.ihfft2", "_native_batch_norm_legit", "narrow_copy", "nn.functional.avg_pool3d",
+    "nn.functional.linear", "triu", "tril", "logsumexp", "std", "var", "special.i0e",
 )  # fmt: skip
 # Called by itself it takes strided factors for contiguous ones.
 NOT_STRIDED = ("native_group_norm",)
@@ -221,7 +222,8 @@ def case(rng):
     torch.manual_seed(rng.getrandbits(20))
     every = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), SAMPLES))
     sample = rng.choice(every) if every else None
-    if op.name == "kthvalue" and sample is not None and not sample.input.ndim:  # PyTorch returns it, even a complex one
+    # Of a tensor without dims PyTorch returns that, even a complex one.
+    if op.name in ("kthvalue", "cummax", "cummin") and sample is not None and not sample.input.ndim:
         return None
     if sample is None or not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
         return None

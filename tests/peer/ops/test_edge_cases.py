@@ -36,6 +36,12 @@ CASES = {
         t.addr(t.ones(5, 3).t() > 0, t.ones(3) > 0, t.ones(5) > 0, beta=beta).stride() for beta in (1, 3, 0)],
     "sums without NaN of integers into bools": lambda t, x: t.nansum(x.int(), 0, out=t.empty((), dtype=t.bool)),
     "sums without NaN into integers": lambda t, x: t.nansum(x, 0, out=t.empty((), dtype=t.int64)),
+    "tangents of extrema beside infinite ones": lambda t, x: [t.func.jvp(f, (m,), (m,)) for f in (
+        lambda v: t.amax(v, 1), lambda v: t.amin(v, 1), lambda v: t.aminmax(v, dim=1),
+        lambda v: v.scatter_reduce(1, t.zeros(2, 2, dtype=t.int64), v, "amax"))
+        for m in [t.tensor([[1.0, np.inf], [-np.inf, 3.0]])]],
+    "dtype of a loss of 16 bits with a whole target": lambda t, x: t.nn.functional.poisson_nll_loss(
+        x.half(), x.to(t.uint8), full=True, reduction="none").dtype,
     "hashes of a batch": lambda t, x: t.func.vmap(t.hash_tensor)(t.ones(2, 3)),
     "normal numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().normal_(),
     "uniform numbers in conjugates": lambda t, x: t.manual_seed(0) and t.ones(3, dtype=t.complex64).conj().uniform_(),
