@@ -2,7 +2,7 @@
 
 Index arrays are int64. Kernels that take them do not check, but for `gather`: `first_outside` and `fold_index` do,
 and leave what they found for the caller to raise. Data is seen as (outer, n, inner), where ``n`` is the
-dimension that is indexed, and an index for every element as (outer, m, inner).
+dimension that is indexed, and an index for every element (`elements`) as (outer, m, inner).
 """
 
 from __future__ import annotations
@@ -21,13 +21,8 @@ __all__ = [
     "embed",
     "first_outside",
     "fold_index",
-    "gather",
     "put_rows",
     "read_strided",
-    "scatter",
-    "scatter_add",
-    "scatter_fill",
-    "scatter_multiply",
     "take_folded",
     "take_rows",
 ]
@@ -178,97 +173,6 @@ def add_embedded(x, out, start, step, inner):
             for i in range(np.uint64(x.shape[2])):
                 out[o, at + i] += x[o, j, i]
             at += stride
-
-
-# -- an index for every element -----------------------------------------------------------------------
-
-
-def outside(places, n):
-    """Whether any of some places is not in 0 .. n - 1."""
-    furthest = np.uint64(0)
-    for k in range(places.size):
-        # Unsigned, so that what is below 0 is far above n; without a branch, for vectors.
-        furthest = max(furthest, np.uint64(places[k]))
-    return furthest >= np.uint64(n)
-
-
-CHECKED = 4096  # indices at a time, if blocks are small: they stay in the cache between the check and the read
-
-
-@loop(pieces=read_pieces)
-def gather(x, index, out, begin, end):
-    """out[o, j, i] = x[o, index[o, j, i], i]. IndexError, and no more is read, for an index outside of 0 .. n - 1."""
-    n, inner, m = x.shape[1], x.shape[2], index.shape[1]
-    first, last, low, high = read_part(x.shape[0], m, begin, end)
-    source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
-    # Counted without signs, as the indices are once they are checked: Numba then leaves out its test for negative ones.
-    columns, width, group = np.uint64(inner), np.uint64((high - low) * inner), max(1, CHECKED // max(m * inner, 1))
-    for start in range(first, last, group):
-        stop = min(start + group, last)
-        if outside(places[(start * m + low) * inner : ((stop - 1) * m + high) * inner], n):
-            raise IndexError("an index is out of bounds")
-        for o in range(start, stop):
-            block, at = np.uint64(o * n * inner), np.uint64((o * m + low) * inner)
-            if inner == 1:
-                for k in range(width):
-                    target[at + k] = source[block + np.uint64(places[at + k])]
-                continue
-            end_of_block = at + width
-            while at < end_of_block:
-                for i in range(columns):
-                    target[at + i] = source[block + np.uint64(places[at + i]) * columns + i]
-                at += columns
-
-
-def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
-    """Make the kernel of out[o, k, i] = combine(out[o, k, i], x[o, j, i]), k = index[o, j, i], in the order of j."""
-
-    def elements(x, index, out, begin, end):
-        n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-        first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
-        source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
-        # Without signs, as in `gather`; what is below ``low`` is then far above it.
-        columns, span = np.uint64(inner), np.uint64(high - low)
-        for o in range(first, last):
-            block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
-            if inner == 1:
-                for k in range(np.uint64(m)):
-                    place = np.uint64(places[at + k] - low)
-                    if place < span:
-                        target[block + place] = combine(target[block + place], source[at + k])
-                continue
-            for _ in range(m):
-                for i in range(np.uint64(left), np.uint64(right)):
-                    place = np.uint64(places[at + i] - low)
-                    if place < span:
-                        k = block + place * columns + i
-                        target[k] = combine(target[k], source[at + i])
-                at += columns
-
-    elements.__name__ = name
-    return loop(elements, pieces=write_pieces)
-
-
-scatter = write_elements("scatter", put)
-scatter_add = write_elements("scatter_add", add)
-scatter_multiply = write_elements("scatter_multiply", multiply)
-
-
-@loop(pieces=fill_pieces, dtype_from="out")
-def scatter_fill(index, out, value, begin, end):
-    """out[o, index[o, j, i], i] = value."""
-    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
-    target, places = out.reshape(out.size), index.reshape(index.size)
-    columns, span = np.uint64(inner), np.uint64(high - low)
-    for o in range(first, last):
-        block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
-        for _ in range(m):
-            for i in range(np.uint64(left), np.uint64(right)):
-                place = np.uint64(places[at + i] - low)
-                if place < span:
-                    target[block + place * columns + i] = value
-            at += columns
 
 
 # -- checks -------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jitgrad.kernels.loops.indexing import multiply, write_elements, write_rows
+from jitgrad.kernels.loops.elements import write_elements
+from jitgrad.kernels.loops.indexing import multiply, write_rows
 
 __all__ = ["larger_elements", "larger_rows", "multiply_rows", "smaller_elements", "smaller_rows"]
 

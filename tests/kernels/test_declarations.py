@@ -14,7 +14,7 @@ from jitgrad.kernels import loops
 from jitgrad.kernels.codegen.rules import Rule, RuleError
 from jitgrad.kernels.elementwise.declaration import TABLE, Elementwise
 from jitgrad.kernels.launch import Loop
-from jitgrad.kernels.loops import indexing, norm, softmax, sort
+from jitgrad.kernels.loops import elements, indexing, norm, softmax, sort
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import SourceError, definition
 
@@ -361,7 +361,7 @@ def test_words_texts_are_made_once():
 def test_loops_know_what_they_write_by_another_name():
     assert softmax.softmax_rows.writes == (1,)
     assert norm.normalize_rows.writes == (3, 4, 5)
-    assert indexing.take_rows.writes == indexing.gather.writes == (2,)  # into a view of all of it
+    assert indexing.take_rows.writes == elements.gather.writes == (2,)  # into a view of all of it
     assert sort.kth.writes == (1, 2)  # and into a copy of a row of x
 
 

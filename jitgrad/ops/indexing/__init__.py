@@ -16,7 +16,8 @@ Where we are laxer than PyTorch: a source larger than its index has a gradient i
 
 from jitgrad.dispatch.registry import publish_later
 
-publish_later("jitgrad.ops.indexing.gather", "gather scatter scatter_add", methods="scatter_ scatter_add_")
+publish_later("jitgrad.ops.indexing.gather", "gather scatter_add", methods="scatter_add_")
+publish_later("jitgrad.ops.indexing.scatter", "scatter", methods="scatter_")
 publish_later("jitgrad.ops.indexing.grids",
               functions="cartesian_prod combinations meshgrid tril_indices triu_indices unravel_index")  # fmt: skip
 publish_later("jitgrad.ops.indexing.index_select", "index_add index_copy index_fill index_select",

@@ -7,25 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import invalid_combination
-from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.operand_checks import check_inplace_target
-from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
-from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import Loop, check_observers, launch, prepared
-from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops import elements as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.places import (
@@ -41,7 +34,9 @@ from jitgrad.ops.indexing.places import (
 from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import with_size, zeros_of
 
-__all__ = ["ElementsOp", "Gather", "ScatterAdd", "ScatterValue", "into_copy", "write_elements"]
+__all__ = [
+    "ElementsOp", "Gather", "ScatterAdd", "ScatterSource", "ScatterValue", "cut_beside", "into_copy", "write_elements",
+]  # fmt: skip
 
 
 def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None = None) -> tuple[int, Any]:
@@ -136,6 +131,11 @@ def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout
 
 def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:
     """The plan of a write into a row-major copy of ``x``; a number is the last argument."""
+    if kernel in kernels.WRITE_COPIES and x.numel >= AT_ONCE and source is not None:
+        d, check = _checking("scatter", x, dim, index, source)
+        blocks = blocks_around(x.shape, d)
+        if _fitting(x, d, index, source) and index is int64_of(index) and blocks[0] > 1:
+            return _copy_and_write(kernels.WRITE_COPIES[kernel], x, blocks, index, source, check)
     write, copy = _plan_write(kernel, x, dim, index, source), copying(x, row_major(x, x.shape))
 
     def written(x: Tensor, index: Tensor, source: Any) -> Tensor:
@@ -144,6 +144,35 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
         return out
 
     return written
+
+
+# Elements from which blocks are copied one by one, as they are written to: they leave the caches otherwise.
+AT_ONCE = 1 << 18
+
+
+def _copy_and_write(
+    kernel: Loop, x: Layout, blocks: tuple[int, int, int], index: Layout, source: Layout, check: Any
+) -> Callable[..., Tensor]:
+    """The plan of ``into_copy`` by one kernel."""
+    shape = blocks[0], index.numel // (blocks[0] * blocks[2]), blocks[2]
+    arrays = as_blocks("x", x, blocks), as_blocks("source", source, shape), Read("index", shape), Written(0, blocks)
+    launches = Launches([(kernel, *arrays)], [row_major(x, x.shape)])
+    return _checked_by_kernel(compiled(launches, {"x": x, "index": index, "source": source}), check)
+
+
+def _checked_by_kernel(run: Callable[..., Tensor], check: Callable[..., Any]) -> Callable[..., Tensor]:
+    """``run(x, index, ...)``, whose kernel raises IndexError for a wrong index; ``check`` says which it is."""
+
+    def checked(x: Tensor, index: Tensor, *rest: Any) -> Tensor:
+        if check_observers:  # who repeats the launches wants to repeat the check
+            check(index)
+        try:
+            return run(x, index, *rest)
+        except IndexError:
+            check(index)
+            raise
+
+    return checked
 
 
 def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
@@ -202,17 +231,7 @@ class Gather(Structured, public=True):
         read = compiled(launches, {"x": x_layout, "index": places_layout})
         if index_layout is not places_layout:
             return lambda x, index: read(x, check(index))
-
-        def run(x: Tensor, index: Tensor) -> Tensor:
-            if check_observers:  # who repeats the launches wants to repeat the check
-                check(index)
-            try:
-                return read(x, index)
-            except IndexError:  # of the kernel, which does not say which index it is
-                check(index)
-                raise
-
-        return run
+        return _checked_by_kernel(read, check)
 
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
@@ -273,7 +292,7 @@ class SourceOp(ElementsOp, abstract=True):
         return part
 
 
-def _cut(src: Any, index: Any) -> Any:
+def cut_beside(src: Any, index: Any) -> Any:
     """The part of NumPy's ``src`` that lies beside the index."""
     return src[tuple(map(slice, index.shape))]
 
@@ -285,7 +304,7 @@ class ScatterAdd(SourceOp, public=True):
         lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1)),
         lambda: (draw(3, 4), 0, draw_ints(2, 2, below=3), draw(3, 3, seed=1)),
     )
-    reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index, add=True)
+    reference = lambda x, dim, index, src: written(x, cut_beside(src, index), _gathered, dim, index, add=True)
 
     def write(x, dim, index, src):
         write_elements(kernels.scatter_add, x, dim, index, src)
@@ -302,7 +321,7 @@ class ScatterSource(SourceOp):
 
     grad_name = "ScatterBackward0"
     samples = cases(lambda: (draw(3, 2), 0, places_for_samples(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
-    reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index)
+    reference = lambda x, dim, index, src: written(x, cut_beside(src, index), _gathered, dim, index)
 
     def write(x, dim, index, src):
         write_elements(kernels.scatter, x, dim, index, src)
@@ -324,79 +343,3 @@ class ScatterValue(ElementsOp):
     def plan(x_layout, dim, index_layout):
         fill, dtype = into_copy(kernels.scatter_fill, x_layout, dim, index_layout, None), x_layout.dtype
         return lambda x, index, value: fill(x, index, convert_number(value, dtype))
-
-
-def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
-    """The reference of ScatterReduce."""
-    coordinates, out = list(np.indices(index.shape, sparse=True)), x.copy()
-    coordinates[dim] = index
-    (np.add if reduce == "add" else np.multiply).at(out, tuple(coordinates), _cut(src, index))
-    return out
-
-
-class ScatterReduce(InplaceOp):
-    """Add ``src`` to the elements that ``index`` names, or multiply them by it; without a gradient."""
-
-    batch = over_dims("dim")
-    name, copy_strides = "scatter_reduced", "row-major"
-    samples = cases(
-        lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "add"),
-        lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "multiply"),
-    )
-
-    reference = _reduced
-
-    def write(x, dim, index, src, reduce):
-        write_elements(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, dim, index, src)
-
-
-def _scatter_reduced(x: Tensor, dim: int, index: Tensor, given: Any, reduce: str, inplace: bool) -> Tensor:
-    """``scatter`` with ``reduce``: backward through the result raises, as in PyTorch."""
-    if reduce not in ("add", "multiply"):
-        raise RuntimeError("reduce argument must be either add or multiply.")
-    if not isinstance(given, Tensor):
-        given = filled(row_major(x._layout, index._layout.shape), convert_number(given, x._layout.dtype))
-    name = "scatter_" if inplace else "scatter"
-    if grad_state.levels and (wrapped := outermost_wrapped((x, given))) is not None and not wrapped._level.randomness:
-        raise NotImplementedError(f"Trying to use forward AD with aten::{name} that does not support it.")
-    if inplace:
-        check_inplace_target(x, grad_state.enabled and (x._requires_grad or given._requires_grad))
-    write = ScatterReduce.inplace if inplace else ScatterReduce.apply
-    result = write(x.detach(), dim, index, given.detach(), reduce)
-    return underived(f"aten::{name}", x if inplace else result, x, given)
-
-
-def _source_or_value(op: str, dim: Any, index: Any, src: Any, value: Any) -> Any:
-    """What ``scatter`` writes: ``src`` or ``value``, whichever was given; TypeError if none was, or both."""
-    if (src is None) == (value is None):
-        both = {} if src is None else {"value": value, "src": src}
-        raise invalid_combination(op, (dim, index), **both)
-    return value if src is None else src
-
-
-@takes_out
-def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Tensor:  # fmt: skip
-    """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number.
-
-    With ``reduce="add"`` or ``"multiply"`` they are added to or multiplied instead, without a gradient.
-    """
-    given = _source_or_value("scatter", dim, index, src, value)
-    if reduce is not None:
-        return _scatter_reduced(input, dim, index, given, reduce, inplace=False)
-    return (ScatterSource if isinstance(given, Tensor) else ScatterValue).apply(input, dim, index, given)
-
-
-def scatter_(
-    self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Tensor:  # fmt: skip
-    """In-place version of ``scatter``."""
-    given = _source_or_value("scatter_", dim, index, src, value)
-    if reduce is not None:
-        return _scatter_reduced(self, dim, index, given, reduce, inplace=True)
-    return (ScatterSource if isinstance(given, Tensor) else ScatterValue).inplace(self, dim, index, given)
-
-
-public(scatter)
-method(scatter_)

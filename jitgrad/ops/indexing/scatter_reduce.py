@@ -25,7 +25,7 @@ from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import Loop
-from jitgrad.kernels.loops import indexing
+from jitgrad.kernels.loops import elements, indexing
 from jitgrad.kernels.loops import scatter_reduce as kernels
 from jitgrad.ops.indexing.gather import ElementsOp, Gather, ScatterAdd, ScatterValue, into_copy, write_elements
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexFillNumber, IndexSelect, RowsOp, write_rows
@@ -52,7 +52,7 @@ class Way(NamedTuple):
 
 
 ELEMENTS = Way(lambda: ReduceElements, write_elements, Gather, ScatterAdd, ScatterValue, {
-    "sum": indexing.scatter_add, "mean": indexing.scatter_add, "prod": indexing.scatter_multiply,
+    "sum": elements.scatter_add, "mean": elements.scatter_add, "prod": elements.scatter_multiply,
     "amax": kernels.larger_elements, "amin": kernels.smaller_elements,
 })  # fmt: skip
 ROWS = Way(lambda: ReduceRows, lambda kernel, *args: write_rows(kernel, "index_reduce", *args), IndexSelect, IndexAdd,

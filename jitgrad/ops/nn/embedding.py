@@ -14,8 +14,8 @@ from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.loops.elements import scatter_fill
 from jitgrad.kernels.loops.fill import fill
-from jitgrad.kernels.loops.indexing import scatter_fill
 from jitgrad.ops.creation.constants import filled_like
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, selecting, spread_rows

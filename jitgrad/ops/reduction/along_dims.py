@@ -23,8 +23,8 @@ from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.kernels.loops.elements import scatter
 from jitgrad.kernels.loops.fill import fill
-from jitgrad.kernels.loops.indexing import scatter
 from jitgrad.ops.reduction.reduction_plan import ReductionPlan, plan_reduction, with_reduced_dims
 
 __all__ = [

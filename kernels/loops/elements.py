@@ -1,0 +1,154 @@
+"""Reading and writing elements of blocks (outer, n, inner) that an index (outer, m, inner) names, one for each its own.
+
+But for `gather` and the writes to copies, kernels do not check indices, which are int64; see `indexing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad.kernels.launch import Loop, loop
+from jitgrad.kernels.loops.indexing import (
+    WIDE,
+    add,
+    fill_pieces,
+    multiply,
+    put,
+    read_part,
+    read_pieces,
+    write_part,
+    write_pieces,
+)
+
+__all__ = ["WRITE_COPIES", "gather", "scatter", "scatter_add", "scatter_fill", "scatter_multiply"]
+
+def outside(places, n):
+    """Whether any of some places is not in 0 .. n - 1."""
+    furthest = np.uint64(0)
+    for k in range(places.size):
+        # Unsigned, so that what is below 0 is far above n; without a branch, for vectors.
+        furthest = max(furthest, np.uint64(places[k]))
+    return furthest >= np.uint64(n)
+
+
+CHECKED = 4096  # indices at a time, if blocks are small: they stay in the cache between the check and the read
+
+
+@loop(pieces=read_pieces)
+def gather(x, index, out, begin, end):
+    """out[o, j, i] = x[o, index[o, j, i], i]. IndexError, and no more is read, for an index outside of 0 .. n - 1."""
+    n, inner, m = x.shape[1], x.shape[2], index.shape[1]
+    first, last, low, high = read_part(x.shape[0], m, begin, end)
+    source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
+    # Counted without signs, as the indices are once they are checked: Numba then leaves out its test for negative ones.
+    columns, width, group = np.uint64(inner), np.uint64((high - low) * inner), max(1, CHECKED // max(m * inner, 1))
+    for start in range(first, last, group):
+        stop = min(start + group, last)
+        if outside(places[(start * m + low) * inner : ((stop - 1) * m + high) * inner], n):
+            raise IndexError("an index is out of bounds")
+        for o in range(start, stop):
+            block, at = np.uint64(o * n * inner), np.uint64((o * m + low) * inner)
+            if inner == 1:
+                for k in range(width):
+                    target[at + k] = source[block + np.uint64(places[at + k])]
+                continue
+            end_of_block = at + width
+            while at < end_of_block:
+                for i in range(columns):
+                    target[at + i] = source[block + np.uint64(places[at + i]) * columns + i]
+                at += columns
+
+
+def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
+    """Make the kernel of out[o, k, i] = combine(out[o, k, i], x[o, j, i]), k = index[o, j, i], in the order of j."""
+
+    def elements(x, index, out, begin, end):
+        n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+        first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
+        source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
+        # Without signs, as in `gather`; what is below ``low`` is then far above it.
+        columns, span = np.uint64(inner), np.uint64(high - low)
+        for o in range(first, last):
+            block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+            if inner == 1:
+                for k in range(np.uint64(m)):
+                    place = np.uint64(places[at + k] - low)
+                    if place < span:
+                        target[block + place] = combine(target[block + place], source[at + k])
+                continue
+            for _ in range(m):
+                for i in range(np.uint64(left), np.uint64(right)):
+                    place = np.uint64(places[at + i] - low)
+                    if place < span:
+                        k = block + place * columns + i
+                        target[k] = combine(target[k], source[at + i])
+                at += columns
+
+    elements.__name__ = name
+    return loop(elements, pieces=write_pieces)
+
+
+scatter = write_elements("scatter", put)
+scatter_add = write_elements("scatter_add", add)
+scatter_multiply = write_elements("scatter_multiply", multiply)
+
+
+def copy_pieces(before, x, index, out):
+    """(number of blocks, of how many elements) of a write into a copy."""
+    return out.shape[0], out.size
+
+
+def write_copies(name: str, combine: Callable[..., Any]) -> Loop:
+    """Make the kernel of the same write to ``out``, made a copy of ``before``, whose blocks are then still in a cache.
+
+    IndexError for an index outside of 0 .. n - 1.
+    """
+
+    def copies(before, x, index, out, begin, end):
+        n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+        size, kept, written = n * inner, before.reshape(out.size), out.reshape(out.size)
+        source, places, columns = x.reshape(x.size), index.reshape(index.size), np.uint64(inner)
+        for o in range(begin, end):
+            at = np.uint64(o * m * inner)
+            if outside(places[o * m * inner : (o + 1) * m * inner], n):
+                raise IndexError("an index is out of bounds")
+            row, target = kept[o * size : (o + 1) * size], written[o * size : (o + 1) * size]
+            for k in range(size):
+                target[k] = row[k]
+            if inner == 1:
+                for k in range(np.uint64(m)):
+                    place = np.uint64(places[at + k])
+                    target[place] = combine(target[place], source[at + k])
+                continue
+            for _ in range(m):
+                for i in range(columns):
+                    place = np.uint64(places[at + i]) * columns + i
+                    target[place] = combine(target[place], source[at + i])
+                at += columns
+
+    copies.__name__ = name
+    return loop(copies, pieces=copy_pieces)
+
+
+# By the kernel that writes to what is there.
+WRITE_COPIES = {scatter: write_copies("scatter_copy", put), scatter_add: write_copies("scatter_add_copy", add)}
+
+
+@loop(pieces=fill_pieces, dtype_from="out")
+def scatter_fill(index, out, value, begin, end):
+    """out[o, index[o, j, i], i] = value."""
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
+    target, places = out.reshape(out.size), index.reshape(index.size)
+    columns, span = np.uint64(inner), np.uint64(high - low)
+    for o in range(first, last):
+        block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+        for _ in range(m):
+            for i in range(np.uint64(left), np.uint64(right)):
+                place = np.uint64(places[at + i] - low)
+                if place < span:
+                    target[block + place * columns + i] = value
+            at += columns
