@@ -43,8 +43,9 @@ import math
 import numpy as np
 from numba import njit
 """
+_Words = tuple[tuple[str, str, str], ...]
 # What is imported where a text has the word: (word, file of kernels/words, names).
-IMPORTED = (
+IMPORTED: _Words = (
     ("scratch(", "scratch", "scratch"),
     (" gemm(", "gemm", "gemm"),
     (" gemm_part(", "gemm", "gemm_part"),
@@ -56,8 +57,8 @@ IMPORTED = (
     ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
 # The same for text of ours alone; a user's may call Python's and NumPy's functions with what it likes.
-REPLACED = (("min(", "extremes", "min"), ("max(", "extremes", "max"))
-NEW_ARRAYS = (("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"))
+REPLACED: _Words = (("min(", "extremes", "min"), ("max(", "extremes", "max"))
+NEW_ARRAYS: _Words = (("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"))
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
