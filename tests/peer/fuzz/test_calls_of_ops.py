@@ -36,10 +36,12 @@ LEFT_OUT = (
 # What these make of infinities and NaN follows from the steps of an algorithm: which of two routes an FFT or a
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, where a sort
 # that takes NaN for equal to all numbers leaves those that mode counts, how places are sought in boundaries without
-# order, and in what order exponentials of infinities are added.
+# order, and in what order exponentials of infinities are added. A transposed convolution multiplies an infinite weight
+# by the zeros around, too, as PyTorch's plain one does; and PyTorch's tangents of linear have terms of zeros.
 FINITE = (
     "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
-    "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss",
+    "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss", "conv_transpose",
+    "functional.linear",
 )  # fmt: skip
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
 # in floats, and rounds them otherwise than its kernels do; under it the gradient of select_scatter's part is as many
@@ -50,18 +52,17 @@ UNMAPPED = (
 )  # fmt: skip
 # PyTorch's ihfftn and ihfft2 of one dim write nothing to an ``out`` that is empty or strided, and its batch norm
 # nothing to such statistics; its narrow_copy fills the memory of one whatever its strides, and so does avg_pool3d;
-# linear gives ``out`` other strides; triu and tril write beside the memory of one whose matrices are strided. Its
-# logsumexp, variances and deviations of 16 bits are computed in the dtype of a wider ``out``, and its i0e of 16 bits is
-# rounded in between, which a wider ``out`` shows.
+# linear gives ``out`` other strides; triu and tril write beside the memory of one whose matrices are strided.
 NOT_INTO_OUT = (
     "fft.ihfftn", "fft.ihfft2", "_native_batch_norm_legit", "narrow_copy", "nn.functional.avg_pool3d",
-    "nn.functional.linear", "triu", "tril", "logsumexp", "std", "var", "special.i0e",
+    "nn.functional.linear", "triu", "tril",
 )  # fmt: skip
 # Called by itself it takes strided factors for contiguous ones.
 NOT_STRIDED = ("native_group_norm",)
 # At whole numbers up to 0 polygamma is infinite, PyTorch's is what rounding makes of that: 1.7e16 for order 1 at -3.
 NOT_OF_INTEGERS = ("polygamma",)
 ENTRIES = [op for op in samples_of.op_db if has(op) and not any(part in op.name for part in LEFT_OUT)]
+ROUNDED = (torch.float32, torch.complex64, torch.float16, torch.bfloat16)
 SAMPLES = 12  # of an op's, the first so many are drawn from
 
 
@@ -162,7 +163,7 @@ def out_like(rng, results):
     if not isinstance(results, torch.Tensor):
         return tuple(out_like(rng, r) for r in results)
     how = rng.choice(["same", "strided", "strided", "empty", "wider", "other"])
-    if how in ("wider", "other") and results.dtype in (torch.float32, torch.complex64):
+    if how in ("wider", "other") and results.dtype in ROUNDED:
         how = "same"  # a wider ``out`` would be compared as if its numbers had not been rounded
     if how == "strided":
         return relaid(rng, torch.ones_like(results.detach()))

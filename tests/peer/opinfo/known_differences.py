@@ -47,6 +47,8 @@ KNOWN = [
      "PyTorch has the channels last where odd strides of a weight allow it to be seen as that of images of one row"),
     ("renorm", "function|method", "^gradients . 0: .* for np.*nan",
      "the largest element of a complex slice that is zero, or of several equal ones: PyTorch divides 0 by 0"),
+    ("angle", "function|method", "^result: stride",
+     "PyTorch's angles of complex numbers are row-major, whatever the order of their dims; those of real ones keep it"),
     ("renorm", "function", "^result 1: dtype b?float16 for float32", "PyTorch's tangents of 16 bits are of 32"),
     ("(linalg_)?cross", "function", r"^result: np.float32\(\S+\) for np.float32",
      "PyTorch rounds both products of 16 bits before it subtracts"),
