@@ -125,8 +125,8 @@ class BackwardPlan:
         there: the layout of the tensor, its first array then, that the one gradient is added to.
         """
         plan = self.forward
-        arrays = ["there"] * (there is not None) + ["g", *self.saves]
         rules = self.rules if there is None else [r.accumulated for r in self.rules]
+        arrays = [*rules[0].parameters[: there is not None], "g", *self.saves]
         others = [a for a in plan.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
         inputs = dict(zip(array_names(plan), plan.inputs, strict=True))
         # The gradient of a holomorphic f is g * conj(f'): rules give g * f', so the kernel conjugates g and the result.

@@ -92,12 +92,15 @@ class Rule:
 
     @read_once
     def accumulated(self) -> Rule:
-        """The rule that adds this one's value to ``there``, its first parameter; for kernels alone."""
+        """The rule that adds this one's value to its first parameter, a further one; for kernels alone."""
         made, tree = copy.copy(self), copy.deepcopy(self.tree)
-        made.parameters = ["there", *self.parameters]
-        tree.args.args.insert(0, ast.arg("there"))
+        name, taken = "there", {*self.parameters, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))}
+        while name in taken:
+            name += "_"
+        made.parameters = [name, *self.parameters]
+        tree.args.args.insert(0, ast.arg(name))
         last: Any = tree.body[-1]
-        last.value = ast.BinOp(ast.Name("there", ast.Load()), ast.Add(), last.value)
+        last.value = ast.BinOp(ast.Name(name, ast.Load()), ast.Add(), last.value)
         vars(made)["tree"] = ast.fix_missing_locations(tree)
         return made
 

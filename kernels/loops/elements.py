@@ -1,4 +1,4 @@
-"""Reading and writing elements of blocks (outer, n, inner) that an index (outer, m, inner) names, one for each its own.
+"""Reading and writing elements of blocks (outer, n, inner), each named by an element of an index (outer, m, inner).
 
 But for `gather` and the writes to copies, kernels do not check indices, which are int64; see `indexing`.
 """
@@ -24,6 +24,7 @@ from jitgrad.kernels.loops.indexing import (
 )
 
 __all__ = ["WRITE_COPIES", "gather", "scatter", "scatter_add", "scatter_fill", "scatter_multiply"]
+
 
 def outside(places, n):
     """Whether any of some places is not in 0 .. n - 1."""

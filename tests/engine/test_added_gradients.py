@@ -1,10 +1,13 @@
 """Backward kernels of elementwise ops add large gradients to those that wait: the sums are as without that."""
 
+import ast
+
 import numpy as np
 import pytest
 
 import jitgrad as torch
 from jitgrad.dispatch.elementwise_plan import ADDITION_SIZE
+from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.testing import assert_close
 
 LARGE = ADDITION_SIZE
@@ -54,6 +57,16 @@ def test_one_launch():
         out = (torch.exp(x) + torch.sin(x) + torch.tanh(x)).sum()
         names = launched(out.backward)
         assert ("add_forward" in names) == adds and ("sin_backward_add" in names) != adds
+
+
+def test_names_beside_a_rules_own():
+    def grad_there(g, there):
+        there_ = there * there
+        return 3 * g * there_
+
+    rule = Rule("cubes", grad_there).accumulated
+    assert rule.parameters == ["there__", "g", "there"]
+    assert ast.unparse(rule.statements[-1]) == "return there__ + 3 * g * there_"
 
 
 def test_what_does_not_belong_to_backward_is_not_written_to():
