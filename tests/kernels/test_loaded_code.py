@@ -8,7 +8,8 @@ PROGRAM = """
 import sys
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.statistics import statistics
-text = "def ones_up_to(n):\\n    x = np.zeros(n, np.float64)\\n    for i in range(n):\\n        x[i] = i\\n    return x\\n"
+text = "def ones_up_to(n):\\n    x = np.zeros(n, np.float64)\\n    for i in range(n):\\n        x[i] = i\\n"
+text += "    return x\\n"
 made = compile_text("ones_up_to", text)(4)
 print(made.tolist(), statistics.loaded, "numba.np.arrayobj" in sys.modules)
 import numba, numpy as np
