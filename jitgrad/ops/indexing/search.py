@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jitgrad.core.dtypes import int64
+from jitgrad.core.dtypes import int32, int64
 from jitgrad.core.errors import invalid_combination, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
@@ -105,6 +105,8 @@ def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: T
     if values._layout.ndim == 0 or bounds._layout.ndim != 1 or sorter is not None:
         _check(bounds._layout, values._layout, None if sorter is None else sorter._layout)
     if dtype.category in (0, 3):
+        if not values._layout.numel:  # which PyTorch says before it looks for a kernel
+            return values.new_empty(values.shape, dtype=int32 if as_flag(out_int32) else int64)
         raise not_implemented_for("searchsorted_out_cpu", dtype)
     if sorter is not None:
         bounds = Gather.apply(bounds, -1, checked_index(sorter, bounds._layout.shape[-1], _refuse_sorter))

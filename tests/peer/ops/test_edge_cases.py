@@ -42,6 +42,9 @@ CASES = {
         for m in [t.tensor([[1.0, np.inf], [-np.inf, 3.0]])]],
     "dtype of a loss of 16 bits with a whole target": lambda t, x: t.nn.functional.poisson_nll_loss(
         x.half(), x.to(t.uint8), full=True, reduction="none").dtype,
+    "places of no complex numbers": lambda t, x: [
+        t.searchsorted(t.zeros(0, dtype=dtype), t.zeros(0, dtype=t.int64), out_int32=short)
+        for dtype in (t.complex64, t.bool) for short in (False, True)],
     "eigenvalues of no integers": lambda t, x: [
         *t.linalg.eigh(t.zeros(2, 0, 0, dtype=t.int16)), t.linalg.eigvalsh(t.zeros(0, 0, dtype=t.int64))],
     "hashes of a batch": lambda t, x: t.func.vmap(t.hash_tensor)(t.ones(2, 3)),
