@@ -163,7 +163,7 @@ def _import_words(file: str, names: str) -> str:
 def _imports(text: str, of_user: bool) -> str:
     """The lines that import the words which a text has."""
     words = IMPORTED if of_user else IMPORTED + REPLACED
-    # Numba lets numbers be viewed as another dtype only where that is called np.NAME, of NumPy itself.
+    # Numba takes ``number.view(np.int32)`` only where ``np`` is NumPy itself.
     if not of_user and ".view(" not in text:
         words += NEW_ARRAYS
     return "".join(dict.fromkeys([_import_words(file, names) for word, file, names in words if word in text]))

@@ -272,25 +272,24 @@ def rewritten(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-class _OfSamples:
-    """A function without gradients as a batched call takes an op."""
+class _Sampled:
+    """What a BatchedCall needs to know of an op, for a plain function without gradients."""
 
     batch, is_view = None, False
 
     def __init__(self, function: Callable[..., Any]):
-        self.apply, self.name = function, function.__name__
-        self.signature = inspect.signature(function)
-        kinds = [p.kind for p in self.signature.parameters.values()]
-        self.parameters, self.positional = tuple(self.signature.parameters), len(kinds) - kinds.count(_BY_NAME)
-
-
-_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+        self.apply, self.name, self.signature = function, function.__name__, inspect.signature(function)
+        self.parameters = tuple(self.signature.parameters)
+        self.positional = sum([p.kind is not p.KEYWORD_ONLY for p in self.signature.parameters.values()])
 
 
 def of_samples(function: F) -> F:
-    """``function``, which has no gradients and reads its tensors' memory, so that vmap applies it to one sample after
-    another; RuntimeError where the results of samples have several shapes."""
-    op = _OfSamples(function)
+    """``function``, which vmap calls with one sample after another; RuntimeError if their results differ in shape.
+
+    For functions that launch kernels themselves, on arrays of NumPy, which batched tensors don't have. Results have no
+    gradients.
+    """
+    op = _Sampled(function)
 
     @functools.wraps(function)
     def applied(*args: Any, **kwargs: Any) -> Any:

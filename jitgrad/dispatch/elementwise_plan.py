@@ -81,9 +81,10 @@ class BackwardPlan:
         self.vjp: Callable[..., Any] = self._backward()
 
     def _adds(self, wants: tuple[bool, ...]) -> bool:
-        """Whether nodes add their one gradient to one that waits, instead of returning it to be added.
+        """Whether this plan's nodes have ``vjp_into``: their one gradient can be added by the kernel that computes it.
 
-        That reads and writes memory once less, and is one more kernel. 16-bit floats are rounded before they are added.
+        This saves a pass over memory, at the price of one more kernel to compile. Not 16-bit floats: PyTorch rounds a
+        gradient before it adds it.
         """
         if sum(wants) != 1 or not self.names or self.forward.dtype.kind != "f":
             return False
@@ -122,26 +123,28 @@ class BackwardPlan:
     def _plan(self, g: Layout, saved: list[Layout], there: Layout | None = None) -> LaunchPlan:
         """One kernel that computes all wanted gradients. It reads each array once, however many rules need it.
 
-        there: the layout of the tensor, its first array then, that the one gradient is added to.
+        there: the layout of a tensor that the one wanted gradient is added to. The kernel's first array and its result
+        are that tensor's.
         """
-        plan = self.forward
-        rules = self.rules if there is None else [r.accumulated for r in self.rules]
-        arrays = [*rules[0].parameters[: there is not None], "g", *self.saves]
+        plan, name, rules = self.forward, f"{self.forward.op.name}_backward", self.rules
+        arrays, layouts = ["g", *self.saves], [g, *saved]
+        if there is not None:
+            name, rules = f"{name}_add", [rules[0].accumulated]
+            arrays, layouts = [rules[0].parameters[0], *arrays], [there, *layouts]
         others = [a for a in plan.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
         inputs = dict(zip(array_names(plan), plan.inputs, strict=True))
         # The gradient of a holomorphic f is g * conj(f'): rules give g * f', so the kernel conjugates g and the result.
         conjugate = plan.op.holomorphic and plan.dtype.kind == "c"
         return plan_elementwise(
-            f"{plan.op.name}_backward" + ("" if there is None else "_add"),
-            [(r, f"grad_{n}") for r, n in zip(rules, self.names, strict=True)],
+            name, [(r, f"grad_{n}") for r, n in zip(rules, self.names, strict=True)],
             [*(Argument(a, "array", condition=a in plan.op.conditions) for a in arrays), *others],
-            [g, *saved] if there is None else [there, g, *saved], plan.dtype, plan.shape,
+            layouts, plan.dtype, plan.shape,
             [x.numpy_dtype if x.shape == plan.shape else plan.dtype for x in map(inputs.__getitem__, self.names)],
             conjugate=conjugate, target=there, inplace=there is not None,
         )  # fmt: skip
 
 
-# Elements from which nodes add to gradients that wait.
+# Elements from which such a kernel pays.
 ADDITION_SIZE = 1 << 15
 
 

@@ -92,7 +92,9 @@ class Rule:
 
     @read_once
     def accumulated(self) -> Rule:
-        """The rule that adds this one's value to its first parameter, a further one; for kernels alone."""
+        """The rule with a parameter more, the first, to which its value is added. It has a tree for kernels alone:
+        ``function`` is still this rule's.
+        """
         made, tree = copy.copy(self), copy.deepcopy(self.tree)
         name, taken = "there", {*self.parameters, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))}
         while name in taken:

@@ -105,7 +105,7 @@ def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: T
     if values._layout.ndim == 0 or bounds._layout.ndim != 1 or sorter is not None:
         _check(bounds._layout, values._layout, None if sorter is None else sorter._layout)
     if dtype.category in (0, 3):
-        if not values._layout.numel:  # which PyTorch says before it looks for a kernel
+        if not values._layout.numel:  # PyTorch returns before it looks for a kernel of the dtype
             return values.new_empty(values.shape, dtype=int32 if as_flag(out_int32) else int64)
         raise not_implemented_for("searchsorted_out_cpu", dtype)
     if sorter is not None:

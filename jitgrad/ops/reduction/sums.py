@@ -8,6 +8,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import invalid_combination, must_be_tensor, not_implemented_for, scalar_type
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.dispatch import table
@@ -34,7 +35,7 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
     if dtype is None:
         return dtypes.int64 if source.category < 2 else source
     # An integer result is never part of the graph: PyTorch refuses rather than drop the gradient silently.
-    if dtype.category < 2 and x._requires_grad:
+    if dtype.category < 2 and x._requires_grad and grad_state.enabled:
         raise RuntimeError(f"Autograd not support dtype: {scalar_type(dtype)}")
     return dtype
 

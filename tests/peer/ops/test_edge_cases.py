@@ -42,6 +42,9 @@ CASES = {
         for m in [t.tensor([[1.0, np.inf], [-np.inf, 3.0]])]],
     "dtype of a loss of 16 bits with a whole target": lambda t, x: t.nn.functional.poisson_nll_loss(
         x.half(), x.to(t.uint8), full=True, reduction="none").dtype,
+    "sums as integers without grad mode": lambda t, x: t.no_grad()(lambda v: [
+        v.sum(dtype=t.int64), v.cumsum(0, dtype=t.int8), v.nansum(), t.cumsum(v, 0, out=t.empty(3, dtype=t.int16))])(
+        t.tensor([1.0, 2.0, 3.5], requires_grad=True)),
     "places of no complex numbers": lambda t, x: [
         t.searchsorted(t.zeros(0, dtype=dtype), t.zeros(0, dtype=t.int64), out_int32=short)
         for dtype in (t.complex64, t.bool) for short in (False, True)],
