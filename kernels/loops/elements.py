@@ -103,9 +103,10 @@ def copy_pieces(before, x, index, out):
 
 
 def write_copies(name: str, combine: Callable[..., Any]) -> Loop:
-    """Make the kernel of the same write to ``out``, made a copy of ``before``, whose blocks are then still in a cache.
+    """Make the kernel of `write_elements` for an ``out`` that is made a copy of ``before`` first.
 
-    IndexError for an index outside of 0 .. n - 1.
+    Each block is checked, copied and written to before the next one, while a core's cache has it. IndexError for an
+    index outside of 0 .. n - 1.
     """
 
     def copies(before, x, index, out, begin, end):
@@ -134,7 +135,7 @@ def write_copies(name: str, combine: Callable[..., Any]) -> Loop:
     return loop(copies, pieces=copy_pieces)
 
 
-# By the kernel that writes to what is there.
+# {kernel that writes to an array: kernel of the same write to a copy}.
 WRITE_COPIES = {scatter: write_copies("scatter_copy", put), scatter_add: write_copies("scatter_add_copy", add)}
 
 

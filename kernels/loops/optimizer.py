@@ -188,7 +188,7 @@ def {{loop}}_all(tables, part, first, last, {{scalars}}):
     start = 0
     for k in range(count):
         size = size_of(table[k])
-        # The part of the range that is this parameter's, from its own first element on.
+        # The range cut to this parameter's elements, counted from its first one.
         begin, end = first - start, last - start
         begin = 0 if begin < 0 else size if begin > size else begin
         end = 0 if end < 0 else size if end > size else end

@@ -29,7 +29,7 @@ def max(typing_context: Any, *numbers: Any) -> Any:
 
 
 def _extreme(comes_first: Callable[..., Any], typing_context: Any, numbers: Sequence[Any]) -> Any:
-    """The signature and the emitter of the first number that no later one ``comes_first`` of, as Python finds it."""
+    """The signature and the emitter of a fold: a number replaces the one found so far where it ``comes_first``."""
     if len(numbers) < 2 or not all(isinstance(t, types.Number | types.Boolean) for t in numbers):
         return None
     kind = typing_context.unify_types(*numbers)

@@ -25,7 +25,7 @@ def number_at(typing_context: Any, address: Any, dtype: Any) -> Any:
 
 @intrinsic
 def array_at(typing_context: Any, address: Any, size: Any, dtype: Any) -> Any:
-    """The array of ``size`` numbers side by side at an address; their memory belongs to somebody else."""
+    """The array of ``size`` numbers side by side at an address, whose memory it does not own."""
     array = types.Array(dtype.dtype, 1, "C")
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:

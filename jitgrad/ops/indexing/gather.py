@@ -131,7 +131,7 @@ def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout
 
 def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., Tensor]:
     """The plan of a write into a row-major copy of ``x``; a number is the last argument."""
-    if kernel in kernels.WRITE_COPIES and x.numel >= AT_ONCE and source is not None:
+    if kernel in kernels.WRITE_COPIES and x.numel >= BY_BLOCKS_SIZE and source is not None:
         d, check = _checking("scatter", x, dim, index, source)
         blocks = blocks_around(x.shape, d)
         if _fitting(x, d, index, source) and index is int64_of(index) and blocks[0] > 1:
@@ -146,8 +146,8 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
     return written
 
 
-# Elements from which blocks are copied one by one, as they are written to: they leave the caches otherwise.
-AT_ONCE = 1 << 18
+# Elements from which a copy is made and written to block by block. Fewer stay in a cache from one launch to the next.
+BY_BLOCKS_SIZE = 1 << 18
 
 
 def _copy_and_write(
@@ -293,7 +293,7 @@ class SourceOp(ElementsOp, abstract=True):
 
 
 def cut_beside(src: Any, index: Any) -> Any:
-    """The part of NumPy's ``src`` that lies beside the index."""
+    """``src``, an array of NumPy's, cut to the sizes of the index."""
     return src[tuple(map(slice, index.shape))]
 
 

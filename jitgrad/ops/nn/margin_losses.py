@@ -146,7 +146,7 @@ def _poisson(x: Tensor, target: Tensor, log_input: bool, full: bool, eps: float,
         loss = rows.PoissonNllLog.apply(target, x)
     else:
         loss = rows.PoissonNll.apply(x, target, float_argument("poisson_nll_loss", "eps", 5, eps))
-    if as_flag(full):  # in the loss' own dtype, also where the target's logarithm is wider
+    if as_flag(full):  # PyTorch adds in place: the loss keeps its dtype beside a wider logarithm
         loss = (loss + rows.Stirling.apply(target)).to(loss.dtype)
     return reduced(loss, reduction)
 

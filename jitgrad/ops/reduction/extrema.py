@@ -116,7 +116,7 @@ def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor
     x = x.detach()
     hit = (x == value) | (x.isnan() & value.isnan())
     hits = SumDim.apply(cast(hit, g._layout.dtype), plan_reduction(layout, dim).dims, True)
-    # Chosen, not multiplied by 0: a tangent that is infinite elsewhere has no part in the result's.
+    # Not a product with 0: the infinite tangent of an element that is no extremum would make the result's NaN.
     return table.where(hit, with_reduced_dims(g, layout, dim, keepdim) / hits, 0)
 
 

@@ -18,7 +18,7 @@ def large(dim, m, seed=0):
 @pytest.mark.parametrize("name", ["scatter_add", "scatter"])
 @pytest.mark.parametrize(("dim", "m"), [(1, 80), (1, 200), (2, 3), (2, 64), (0, 5)])
 def test_writes_into_large_copies(name, dim, m):
-    assert gather.AT_ONCE <= 64 * 80 * 64
+    assert gather.BY_BLOCKS_SIZE <= 64 * 80 * 64
     x, index, source = large(dim, m)
     expected, places = x.copy(), list(np.indices(index.shape, sparse=True))
     places[dim] = index
