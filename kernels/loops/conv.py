@@ -13,7 +13,7 @@ from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.columns import add_columns, add_windows, take_columns
 from jitgrad.kernels.loops.products import multiply, run_with_blas
 
-__all__ = ["convolve", "convolve_back", "weight_sums"]
+__all__ = ["add_unbounded", "convolve", "convolve_back", "weight_sums"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
@@ -71,6 +71,34 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
                 part = columns[:, : end - begin]
                 multiply(function, weight[g], True, source, False, part, False)
                 add_columns(columns, g * channels, channels, geometry, begin, end, volume)
+
+
+@loop(dtype_from="out")
+def add_unbounded(y, weight, out, geometry):
+    """Add the products of weights that are infinite or NaN to a transpose, by slabs or tiles, that took them as zeros.
+
+    Those multiply zeros around ``y`` (n, channels, depth, height, width) too, for which there is no product here.
+    weight: (groups, out channels, channels, elements).
+    """
+    flat, found = weight.reshape(weight.size), False
+    for r in range(flat.size):
+        found |= flat[r] - flat[r] != 0
+    if not found:
+        return
+    outs, channels, elements, kh, kw = *weight.shape[1:], geometry[1], geometry[2]
+    for r in range(flat.size):
+        factor, o, c, t = flat[r], r // (channels * elements), r // elements % channels, r % elements
+        if factor - factor == 0:
+            continue
+        d_shift = t // (kh * kw) * geometry[9] - geometry[6]
+        h_shift = t // kw % kh * geometry[10] - geometry[7]
+        w_shift = t % kw * geometry[11] - geometry[8]
+        for n in range(y.shape[0]):
+            source, target = y[n, o], out[n, o // outs * channels + c]
+            for i in range(max(-d_shift, 0), min(source.shape[0], target.shape[0] - d_shift)):
+                for j in range(max(-h_shift, 0), min(source.shape[1], target.shape[1] - h_shift)):
+                    for k in range(max(-w_shift, 0), min(source.shape[2], target.shape[2] - w_shift)):
+                        target[i + d_shift, j + h_shift, k + w_shift] += factor * source[i, j, k]
 
 
 def _weight_pieces(y, x, geometry, function, block, pointwise, shares, out):

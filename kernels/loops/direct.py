@@ -136,7 +136,8 @@ def direct_weight_sums(y, x, out, geometry, edges, first, last):
 def split_rows(weight, turned, out):
     """Weights (groups, out channels, channels, elements) as rows (1, groups, out channels, channels * elements).
 
-    turned: as those of the transpose, whose out channels are channels and whose windows run backwards.
+    turned: as those of the transpose, whose out channels are channels and whose windows run backwards; zeros for those
+    that aren't finite, see ``conv.add_unbounded``.
     """
     groups, outs, channels, elements = weight.shape
     for g in range(groups):
@@ -144,6 +145,7 @@ def split_rows(weight, turned, out):
             for c in range(channels):
                 for t in range(elements):
                     if turned:
-                        out[0, g, c, o * elements + elements - 1 - t] = weight[g, o, c, t]
+                        w = weight[g, o, c, t]
+                        out[0, g, c, o * elements + elements - 1 - t] = w if w - w == 0 else T(0)
                     else:
                         out[0, g, o, c * elements + t] = weight[g, o, c, t]

@@ -142,14 +142,18 @@ def weight_slabs(y, x, geometry, function, block, shares, out, first, last):
 
 @loop(dtype_from="out")
 def split_taps(weight, turned, out):
-    """Weights (groups, out channels, channels, elements) as taps; ``turned``: those of the transpose."""
+    """Weights (groups, out channels, channels, elements) as taps; ``turned``: those of the transpose.
+
+    These are zeros for weights that aren't finite, see ``conv.add_unbounded``.
+    """
     groups, outs, channels, elements = weight.shape
     for t in range(elements):
         for g in range(groups):
             for o in range(outs):
                 for c in range(channels):
                     if turned:
-                        out[elements - 1 - t, g, c, o] = weight[g, o, c, t]
+                        w = weight[g, o, c, t]
+                        out[elements - 1 - t, g, c, o] = w if w - w == 0 else T(0)
                     else:
                         out[t, g, o, c] = weight[g, o, c, t]
 

@@ -163,7 +163,10 @@ def _rows(weight, turned, out):
 
 @loop(pieces=_rows, dtype_from="out")
 def filters_of(weight, turned, out, first, last):
-    """G w G' of weights (groups, out channels, channels, 9); ``turned``: those of the transpose."""
+    """G w G' of weights (groups, out channels, channels, 9); ``turned``: those of the transpose.
+
+    These take weights that aren't finite as zeros, see ``conv.add_unbounded``.
+    """
     count, half = out.shape[3], T(0.5)
     w, m = np.empty((9, count), T), np.empty((4, count), T)
     for piece in range(first, last):
@@ -171,7 +174,8 @@ def filters_of(weight, turned, out, first, last):
         for i in range(count):  # the transpose's weights are turned by half a circle
             source = weight[g, i, r] if turned else weight[g, r, i]
             for k in range(9):
-                w[8 - k if turned else k, i] = source[k]
+                one = source[k]
+                w[8 - k if turned else k, i] = one if one - one == 0 or not turned else T(0)
         for b in range(4):
             if b == 0 or b == 3:
                 left = 0 if b == 0 else 2

@@ -188,8 +188,10 @@ def _products(made: _Geometry, x: Layout, weight: Layout, bias: Any, out: Layout
 def _products_back(made: _Geometry, y: Layout, weight: Layout, bias: Any, out: Layout) -> Launches:
     """x of y."""
     if way := made.back_by_taps():
-        volume = row_major("y", y, _volume(y.shape))
-        return _products_by_taps(way, volume, row_major("weight", weight, made.split), True, bias, out)
+        volume, weights = row_major("y", y, _volume(y.shape)), row_major("weight", weight, made.split)
+        launches = _products_by_taps(way, volume, weights, True, bias, out)
+        rest = kernels.add_unbounded, volume, weights, Written(0, made.x), made.numbers
+        return launches._replace(launches=[*launches.launches, rest])
     arrays = row_major("y", y, made.y), row_major("weight", weight, made.weight)
     return Launches([(kernels.convolve_back, *arrays, bias, Written(0, made.x), *made.options)], [out])
 

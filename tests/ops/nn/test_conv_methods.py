@@ -82,6 +82,26 @@ def test_gradients_are_the_transpose(case):
     np.testing.assert_allclose(grads[2], g.sum((0, *range(2, g.ndim)), dtype=np.float64), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c[2] == 1 and c[6] <= c[7] * (min(c[5]) - 1)], ids=str)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan], ids=str)
+def test_an_unbounded_weight_of_a_transpose_reaches_what_it_reads(case, bad):
+    """Its products with the zeros that a kernel puts around are none of the transpose's: they would be NaN."""
+    (_, w, _), options = given(case)
+    padding, dilation, kernel = case[6], case[7], case[5]
+    w[(0, 0, *[0] * len(kernel))] = w[(-1, 0, *[n - 1 for n in kernel])] = bad
+    y = np.random.default_rng(1).standard_normal((2, len(w), *case[8])).astype(np.float32)
+    out = getattr(F, f"conv_transpose{len(kernel)}d")(torch.tensor(y), torch.tensor(w), **options).numpy()
+    whole = [n + dilation * (k - 1) for n, k in zip(case[8], kernel)]
+    wanted = np.zeros((2, w.shape[1], *whole))
+    for at in np.ndindex(*kernel):
+        reached = (..., *[slice(a * dilation, a * dilation + n) for a, n in zip(at, case[8])])
+        with np.errstate(invalid="ignore"):  # both infinities in one sum
+            wanted[reached] += np.einsum("oc,no...->nc...", w[(slice(None), slice(None), *at)].astype(np.float64), y)
+    wanted = wanted[(..., *[slice(padding, n - padding) for n in whole])]
+    scale = np.abs(wanted[np.isfinite(wanted)]).max()
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=2e-6 * scale)
+
+
 @pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
 def test_shares_of_channels_instead_of_parts_of_samples(case):
     """The sums of large weights are found once, each piece of work those of some channels or rows of tiles."""

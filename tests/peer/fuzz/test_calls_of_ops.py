@@ -36,12 +36,10 @@ LEFT_OUT = (
 # What these make of infinities and NaN follows from the steps of an algorithm: which of two routes an FFT or a
 # factorisation takes, how C converts an infinite degree to an integer, in what order a variance is summed, where a sort
 # that takes NaN for equal to all numbers leaves those that mode counts, how places are sought in boundaries without
-# order, and in what order exponentials of infinities are added. A transposed convolution multiplies an infinite weight
-# by the zeros around, too, as PyTorch's plain one does; and PyTorch's tangents of linear have terms of zeros.
+# order, and in what order exponentials of infinities are added. PyTorch's tangents of linear have terms of zeros.
 FINITE = (
     "fft", "stft", "linalg", "polynomial", "lu", "svd", "eig", "qr", "cholesky", "inverse", "pinv", "det", "lstsq",
-    "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss", "conv_transpose",
-    "functional.linear",
+    "norm", "var", "std", "grid_sampl", "mode", "bucketize", "searchsorted", "ctc_loss", "functional.linear",
 )  # fmt: skip
 # histc, linspace and logspace read their bounds, argwhere's shape depends on values. PyTorch's vmap interpolates bytes
 # in floats, and rounds them otherwise than its kernels do; under it the gradient of select_scatter's part is as many
