@@ -36,6 +36,13 @@ _WRITING = {
     "gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,), "gradient_places": (4,),
     "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,),
 }  # fmt: skip
+_CHANGING = ("fill", "partition", "sort")  # methods of arrays that write to them
+# Methods and functions of NumPy whose result may share memory with an array.
+_VIEWS = (
+    "asarray", "ascontiguousarray", "diagonal", "expand_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose",
+    "view",
+)  # fmt: skip
+_NUMBERS = ("dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides")  # attributes that are no part of it
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
@@ -112,7 +119,9 @@ class LoopSource:
             helper = self.named.get(name)
             if isinstance(helper, Definition) and helper.tree is not tree:
                 places += [call.args[k] for k in self._written(helper.tree) if k < len(call.args)]
-        stored = {root for place in places for root in roots.get(_base_name(place), ())}
+        methods = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        places += [m.value for m in methods if m.attr in _CHANGING]
+        stored = {root for place in places for base in _bases(place) for root in roots.get(base, ())}
         return tuple(k for k, p in enumerate(names) if p in stored)
 
     def text(self) -> str:
@@ -201,29 +210,65 @@ def _is_store(node: ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _base_name(node: ast.expr) -> str:
-    """The name of the array that an expression is an element or a part of; "" for anything else."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("ravel", "reshape"):
-        node = node.func  # of a contiguous array: a view of it
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _bases(node: ast.expr) -> set[str]:
+    """The names of the arrays that an expression may be, or be an element or a part of."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, ast.Call):
+        return _viewed(node)
+    if isinstance(node, (ast.Subscript, ast.Attribute, ast.Starred, ast.NamedExpr)):
+        return set() if getattr(node, "attr", "") in _NUMBERS else _bases(node.value)
+    parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else getattr(node, "elts", [])
+    return {name for part in parts for name in _bases(part)}
+
+
+def _viewed(call: ast.Call) -> set[str]:
+    """The same for a call: of the array that the method of is, of NumPy's functions and builtins the arguments."""
+    function = call.func
+    if isinstance(function, ast.Name):
+        return {n for a in call.args for n in _bases(a)} if function.id in ("enumerate", "reversed", "zip") else set()
+    if not isinstance(function, ast.Attribute) or function.attr not in _VIEWS:
+        return set()
+    of_numpy = isinstance(function.value, ast.Name) and function.value.id == "np"
+    return _bases(call.args[0]) if of_numpy and call.args else _bases(function.value)
+
+
+def _bindings(tree: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
+    """The names that a function gives, each with the expression that it stands for, or for a part of."""
+    found: list[tuple[str, ast.expr]] = []
+
+    def bind(target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            found.append((target.id, value))
+        elif isinstance(target, ast.Starred):
+            bind(target.value, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            given = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+            starred = any(isinstance(e, ast.Starred) for e in [*target.elts, *given])
+            each = len(given) == len(target.elts) and not starred
+            for k, element in enumerate(target.elts):
+                bind(element, given[k] if each else value)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind(target, node.value)
+        elif isinstance(node, ast.For):
+            bind(node.target, node.iter)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            bind(node.target, node.value)
+    return found
 
 
 def _roots(tree: ast.FunctionDef, parameters: Sequence[str]) -> dict[str, set[str]]:
     """For each name the parameters into whose memory a store to it may go: of ``row = out[r]`` that is ``out``."""
-    pairs: list[tuple[ast.expr, ast.expr]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            pairs += zip(target.elts, value.elts, strict=True) if several else [(target, value)]  # type: ignore
+    bindings = [(name, _bases(value)) for name, value in _bindings(tree)]
     roots = {p: {p} for p in parameters}
-    for _ in pairs:  # a part of a part: as many rounds as there can be steps
+    for _ in bindings:  # a part of a part: as many rounds as there can be steps
         before = {name: set(found) for name, found in roots.items()}
-        for target, value in pairs:
-            if isinstance(target, ast.Name) and _base_name(value) in roots:
-                roots.setdefault(target.id, set()).update(roots[_base_name(value)])
+        for name, bases in bindings:
+            if found := {root for base in bases for root in roots.get(base, ())}:
+                roots.setdefault(name, set()).update(found)
         if roots == before:
             break
     return roots

@@ -85,7 +85,8 @@ def add_unbounded(y, weight, out, geometry):
         found |= flat[r] - flat[r] != 0
     if not found:
         return
-    outs, channels, elements, kh, kw = *weight.shape[1:], geometry[1], geometry[2]
+    outs, channels, elements = weight.shape[1:]
+    kh, kw = geometry[1], geometry[2]
     for r in range(flat.size):
         factor, o, c, t = flat[r], r // (channels * elements), r // elements % channels, r % elements
         if factor - factor == 0:

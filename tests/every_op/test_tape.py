@@ -7,6 +7,7 @@ import jitgrad as torch
 from jitgrad.debug.launch_tape import dial, tape
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
+from jitgrad.kernels.launch import observers
 from jitgrad.testing import op_samples
 from tests.every_op.other_values import refill, tensors_in
 
@@ -26,6 +27,27 @@ def run(function, args, kwargs, wanted):
     return [o.detach() for o in outs] + [t.grad for t in wanted if t.grad is not None]
 
 
+class Unwritten:
+    """Observes launches; asserts that kernels change no array but those that they say they write."""
+
+    def before(self, kernel, args):
+        written = [a for k, a in enumerate(args) if k in kernel.writes]
+        self.others = [a for k, a in enumerate(args) if isinstance(a, np.ndarray) and k not in kernel.writes
+                       and not any(np.may_share_memory(a, w) for w in written)]  # fmt: skip
+        self.kept = [a.tobytes() for a in self.others]
+
+    def __call__(self, kernel, args, seconds):
+        assert [a.tobytes() for a in self.others] == self.kept, kernel
+
+
+@pytest.fixture
+def unwritten():
+    observers.append(found := Unwritten())
+    yield
+    observers.remove(found)
+
+
+@pytest.mark.usefixtures("unwritten")
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_replay_on_other_values_equals_eager(name):
     for function, args, kwargs in op_samples(name):

@@ -12,6 +12,7 @@ import pytest
 
 from jitgrad.kernels import loops
 from jitgrad.kernels.codegen.rules import Rule, RuleError
+from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.elementwise.declaration import TABLE, Elementwise
 from jitgrad.kernels.launch import Loop
 from jitgrad.kernels.loops import elements, indexing, norm, softmax, sort
@@ -363,6 +364,39 @@ def test_loops_know_what_they_write_by_another_name():
     assert norm.normalize_rows.writes == (3, 4, 5)
     assert indexing.take_rows.writes == elements.gather.writes == (2,)  # into a view of all of it
     assert sort.kth.writes == (1, 2)  # and into a copy of a row of x
+
+
+def of_rows(x, out):
+    for k, row in enumerate(out):
+        row[0] = x[k, 0]
+
+
+def of_either(x, out):
+    row = x[0] if x.size == 1 else out[0]
+    row[0] = 1
+
+
+def of_one_name_of_several(x, out):
+    first = second = out[0]
+    one, *others = second, *x.shape
+    one[0] = first[0] + len(others)
+
+
+def by_a_method(x, out):
+    np.transpose(out)[0].fill(x[0, 0])
+
+
+def into_a_copy(x, out):
+    row = x[0].copy()
+    row[0] = 1
+    out[0, 0] = row[0]
+
+
+@pytest.mark.parametrize(("function", "writes"), [
+    (of_rows, (1,)), (of_either, (0, 1)), (of_one_name_of_several, (1,)), (by_a_method, (1,)), (into_a_copy, (1,)),
+])  # fmt: skip
+def test_what_a_loop_may_write_to(function, writes):
+    assert LoopSource(function).writes == writes
 
 
 def test_every_loop_of_the_house_writes():
