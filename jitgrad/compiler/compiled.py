@@ -21,6 +21,7 @@ from jitgrad.compiler.options import DEFAULT, Options, options_of
 from jitgrad.compiler.parts import Cut, Parts, Stretch, parts_of, positional_names
 from jitgrad.compiler.recording import Recording, record
 from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
+from jitgrad.core.block_pool import pool
 from jitgrad.core.casting import state as casting
 from jitgrad.core.errors import type_name
 from jitgrad.core.grad_mode import state as grad_state
@@ -94,7 +95,10 @@ class Compiled:
             if self._fullgraph:
                 raise RuntimeError(self._given_up)
             return self._compiled_function(*args, **kwargs)
-        return self._record(args, kwargs)
+        try:
+            return self._record(args, kwargs)
+        finally:
+            pool.clear()  # replays don't ask for what the recording needed, nor the building of a program
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _state.recording = True

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
+import itertools
 import linecache
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from jitgrad.compiler.recording import Recording
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.launch import text_file
-from jitgrad.kernels.program import Access, Launch, accesses
+from jitgrad.kernels.program import Launch, accesses
 
 if TYPE_CHECKING:
     from jitgrad.debug.picture import Picture
@@ -22,8 +26,8 @@ __all__ = ["Explanation", "Summary", "lines_title", "summary_of"]
 class Summary(NamedTuple):
     """Of one recording: its arguments, launches before and after the passes, guards, bytes of temporaries, kernels.
 
-    touched: for each launch its kernel, and what that reads and writes. times: seconds of a run that each kernel takes,
-    if runs are timed.
+    names: of the launches' kernels. touched: a row (launch, first address, end, whether it is read, and written) for
+    each array of each launch. times: seconds of a run that each kernel takes, if runs are timed.
     """
 
     arguments: tuple[str, ...]
@@ -35,15 +39,16 @@ class Summary(NamedTuple):
     bytes_planned: int
     kernels: dict[str, int]
     texts: tuple[str, ...]
-    touched: tuple[tuple[str, list[Access]], ...]
+    names: tuple[str, ...]
+    touched: np.ndarray
     times: dict[str, float]
 
     def picture(self) -> Picture:
         """The launches of a run, and what flows between them."""
         from jitgrad.debug.picture import Arrow, Box, Picture
 
-        boxes = [Box(f"n{k}", tuple(_lines(name))) for k, (name, _) in enumerate(self.touched)]
-        arrows = [Arrow(f"n{a}", f"n{b}") for a, b in _flows([found for _, found in self.touched])]
+        boxes = [Box(f"n{k}", tuple(_lines(name))) for k, name in enumerate(self.names)]
+        arrows = [Arrow(f"n{a}", f"n{b}") for a, b in _flows(self.touched)]
         return Picture(boxes, arrows, name="program")
 
 
@@ -109,8 +114,14 @@ def summary_of(
         len(recording.notes.guards) + len(recording.notes.tensors), bytes_recorded, bytes_planned,
         dict(Counter(made.kernel.name for made in launches)),
         tuple(text for text in texts if text),
-        tuple((made.kernel.name, accesses(made)) for made in launches), {},
+        tuple(made.kernel.name for made in launches), _touched(launches), {},
     )  # fmt: skip
+
+
+def _touched(launches: Sequence[Launch]) -> np.ndarray:
+    """In an array, since it is kept with each recording and hardly ever asked for."""
+    rows = [(k, a.low, a.high, a.reads, a.writes) for k, made in enumerate(launches) for a in accesses(made)]
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def _text_of(kernel: Any) -> str:
@@ -121,19 +132,19 @@ def _text_of(kernel: Any) -> str:
     return "".join(linecache.getlines(name)) if name else ""
 
 
-def _flows(touched: Sequence[Sequence[Access]]) -> Iterator[tuple[int, int]]:
+def _flows(touched: np.ndarray) -> Iterator[tuple[int, int]]:
     """Pairs (writer, reader) of launches: the reader reads memory that the writer wrote last."""
     writers: list[tuple[int, int, int]] = []  # (low, high, launch), the last one first
-    for number, found in enumerate(touched):
-        before = set()
-        for low, high in [(a.low, a.high) for a in found if a.reads]:
+    for number, rows in itertools.groupby(touched.tolist(), key=itemgetter(0)):
+        found, before = list(rows), set()
+        for low, high in [(low, high) for _, low, high, reads, _ in found if reads]:
             for start, end, writer in writers:
                 if start < high and low < end:
                     before.add(writer)
                     if start <= low and high <= end:  # what was there earlier has been written over
                         break
         yield from ((writer, number) for writer in sorted(before))
-        writers[:0] = [(a.low, a.high, number) for a in found if a.writes]
+        writers[:0] = [(low, high, number) for _, low, high, _, writes in found if writes]
 
 
 def _lines(name: str) -> list[str]:

@@ -106,12 +106,17 @@ def _is_float_at(container: Any, key: Any) -> bool:
 
 
 class _Group:
-    """The conditions that depend on one dictionary, list or cell."""
+    """The conditions that depend on one dictionary, list or cell.
+
+    live: (key of a live number, key in the dictionary).
+    """
+
+    __slots__ = ("conditions", "live", "obj", "texts")  # a step of a network has hundreds of groups
 
     def __init__(self, obj: Any):
         self.obj, self.conditions = obj, list[Item | Attribute | Call]()
-        self.texts = dict[str, None]()
-        self.live: list[tuple[Any, Any]] = []  # (key of a live number, key in the dictionary)
+        self.texts: tuple[str, ...] = ()
+        self.live: tuple[tuple[Any, Any], ...] = ()
 
     def words(self) -> Any:
         """What stays as it is while the object does; None where that can't be told."""
@@ -130,7 +135,7 @@ class Guards:
         for guard in notes.guards.values():
             self._add(guard)
         for key, (obj, item) in notes.live.items():
-            self._group(obj).live.append((key, item))
+            self._group(obj).live += ((key, item),)
 
     def _group(self, obj: Any) -> _Group:
         group = self._groups.get(id(obj))
@@ -141,10 +146,10 @@ class Guards:
     def depends(self, obj: Any, condition: str | Item | Attribute | Call) -> None:
         """Add a condition that can only change when ``obj`` does."""
         group = self._group(obj)
-        if isinstance(condition, str):
-            group.texts[condition] = None
-        else:
+        if not isinstance(condition, str):
             group.conditions.append(condition)
+        elif condition not in group.texts:
+            group.texts += (condition,)
 
     def _add(self, guard: Guard) -> None:
         kind, obj, key, value = guard
@@ -201,6 +206,7 @@ class Guards:
             exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
         self._texts = [names.scope.get(f"group{k}") for k in range(len(groups))]
         self._watched = groups
+        self._groups.clear()
         self.rows = Rows(rows)
 
     def _holds(self, number: int) -> bool:

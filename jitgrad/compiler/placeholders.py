@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.addresses import root_of
+from jitgrad.compiler.coverage import Coverage
 from jitgrad.compiler.numbers import is_live
 from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.kernels.device_array import Allocation
@@ -32,9 +33,15 @@ _LINE = 64
 class _Root:
     """An array of which others are views: ``launches`` holds numbers of launches in which it has no placeholder yet."""
 
-    def __init__(self, root: Any, died: Callable[[int], None]):
+    def __init__(self, root: Any, died: weakref.WeakMethod[Callable[[int], None]]):
+        """``died`` is weak, for who has that method has this: launches would stay until Python's collector comes."""
         key = id(root)
-        self.reference = weakref.ref(root, lambda _: died(key))
+
+        def call(_: Any) -> None:
+            if method := died():
+                method(key)
+
+        self.reference = weakref.ref(root, call)
         self.launches: list[int] = []
         self.placeholder: Any = None
         self.kept: Any = None
@@ -44,11 +51,10 @@ class Placeholders:
     """The placeholders of a recording's launches.
 
     ``announced``: ids of the memory of new tensors, those of their placeholders included. initial: ids of memory whose
-    first contents are kept. forgetting: sets of ids, from which that of memory is taken when it is
-    freed.
+    first contents are kept. forgetting: what is known by ids, from which that of memory is taken when it is freed.
     """
 
-    def __init__(self, launches: list[Launch], initial: Collection[int], forgetting: Iterable[set[int]]):
+    def __init__(self, launches: list[Launch], initial: Collection[int], forgetting: Iterable[set[int] | Coverage]):
         self.launches, self.announced, self._initial, self._forgetting = launches, set[int](), initial, forgetting
         self._roots: dict[int, _Root] = {}
         self._small: list[Any] = []
@@ -92,7 +98,7 @@ class Placeholders:
     def _root(self, root: Any) -> _Root:
         found = self._roots.get(id(root))
         if found is None:
-            found = self._roots[id(root)] = _Root(root, self._died)
+            found = self._roots[id(root)] = _Root(root, weakref.WeakMethod(self._died))
         return found
 
     def _died(self, key: int) -> None:

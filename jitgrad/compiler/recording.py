@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
+from jitgrad.compiler.coverage import Coverage
 from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
@@ -59,10 +60,11 @@ class Recording:
         # written by a launch first, as those made of Python's numbers.
         self.initial: dict[int, tuple[Any, Any, int]] = {}
         self._touched: set[int] = set()
+        self._coverage = Coverage()
         self._modes = _modes()
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
-        forgetting = self._touched, self.notes.host_made
+        forgetting = self._touched, self._coverage, self.notes.host_made
         self.placeholders = Placeholders(self.launches, self.initial, forgetting)
         self._thread = threading.get_ident()
 
@@ -84,10 +86,18 @@ class Recording:
         for k, root in roots.items():
             if id(root) in self._touched:
                 continue
+            new, part = id(root) in self.placeholders.announced, args[k].nbytes < root.nbytes
+            written = id(root) not in read and id(root) not in self.notes.host_made
+            if new and written and part and self._coverage.add(len(self.launches), kernel, args, k):
+                continue
+            if new and (part or not written) and not self._coverage.is_whole(root):
+                self._keep(root)
             self._touched.add(id(root))
-            whole = k in writes and args[k].nbytes == root.nbytes and id(root) not in self.notes.host_made
-            if id(root) in self.placeholders.announced and not (whole and id(root) not in read):
-                self.initial[id(root)] = root, root.copy(order="K"), len(self.launches)
+
+    def _keep(self, root: Any) -> None:
+        """Keep what is in new memory: what launches have written to it by now they write again in every run."""
+        first = self._coverage.first_launch(root, len(self.launches))
+        self.initial[id(root)] = root, root.copy(order="K"), first
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if threading.get_ident() == self._thread:
@@ -161,6 +171,8 @@ class Recording:
             return
         if _modes() != self._modes:
             notes.fail("it leaves another grad mode, default dtype or number of threads")
+        for root in self._coverage.others():
+            self._keep(root)
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(root_of(note.data)), None)

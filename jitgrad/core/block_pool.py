@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import os
 import threading
 import weakref
 from typing import Any
@@ -35,6 +36,11 @@ _LINE = 64
 # these flags nor fork.
 _PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
+
+
+# glibc gives memory that was freed below memory in use back only when it is asked to. Other C libraries have no such
+# function.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 
 
 class _Loan(weakref.ref[Any]):
@@ -70,8 +76,10 @@ class BlockPool:
         return array
 
     def clear(self) -> None:
-        """Free all kept blocks."""
+        """Free all kept blocks, and let the C library return what it keeps."""
         self.free_kept(self.kept_bytes)
+        if _trim is not None:
+            _trim(0)
 
     def free_kept(self, count: int) -> None:
         """Free kept blocks until they were ``count`` bytes or none is left."""

@@ -23,7 +23,7 @@ from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.number_words import bits, words_of_number
 from jitgrad.kernels.product_parts import by_tiles
 from jitgrad.kernels.program import products
-from jitgrad.kernels.program.addresses import address_of, is_array, is_on_device
+from jitgrad.kernels.program.addresses import address_of, extent_of_strides, is_array, is_on_device
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.device_arrays import DeviceArrays, DeviceStretch
 from jitgrad.kernels.program.executor import code
@@ -77,6 +77,7 @@ class Builder:
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
         self.keep: list[Any] = []
+        self.unused = np.empty(1 << 16, np.uint8)  # of which stand-ins are until they get an address
         self.uses_blas = False
         self.nbytes = 0  # of all arrays of all launches
 
@@ -196,7 +197,7 @@ class Builder:
 
     def _flat(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """A contiguous array as a vector, in whatever order its memory lies."""
-        return np.lib.stride_tricks.as_strided(a, (a.size,), (a.itemsize,))
+        return a.reshape(-1) if a.flags.c_contiguous else np.lib.stride_tricks.as_strided(a, (a.size,), (a.itemsize,))
 
     def _in_parts(self, serial: TableRow, shared: tuple[Any, Sequence[int]], args: Sequence[Any]) -> TableRow:
         """A row that shares a kernel among threads. shared: what `SplitCall.shared` returns."""
@@ -233,8 +234,10 @@ class Builder:
         if place.slot is None and place.offset == address_of(a):
             self.keep.append(a)
             return a
-        own = np.ndarray((), a.dtype, buffer=bytearray(a.itemsize))
-        made = np.lib.stride_tricks.as_strided(own, a.shape, a.strides)
+        low, high = extent_of_strides(0, a.shape, a.strides, a.itemsize)
+        if high - low > self.unused.nbytes:
+            self.unused = np.empty(2 * (high - low), np.uint8)
+        made = np.ndarray(a.shape, a.dtype, self.unused, -low, a.strides)
         self.keep.append(made)
         if place.slot is None:
             ctypes.c_ssize_t.from_address(id(made) + pool_code.DATA).value = place.offset

@@ -19,7 +19,7 @@ from jitgrad.kernels.program.device_operands import ALL, ONCE, device_operands
 from jitgrad.kernels.program.fused_kernel import Fused
 from jitgrad.kernels.program.operands import full_operands
 
-__all__ = ["Access", "Launch", "Span", "accesses", "dependences", "span_of"]
+__all__ = ["Access", "Launch", "Span", "accesses", "dependences", "span_of", "written_elements"]
 
 
 class Launch(NamedTuple):
@@ -97,6 +97,20 @@ def _known(kernel: Kernel, count: int) -> tuple[Collection[int], Collection[int]
     if isinstance(kernel, Fused):
         return kernel.in_order, kernel.only_writes
     return kernel.split if isinstance(kernel, Loop) else (), ()
+
+
+def written_elements(kernel: Kernel, args: Sequence[Any], position: int) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Shape and strides in bytes of the elements that a launch on the CPU writes, from an argument's first one on.
+
+    None for kernels of which that isn't known, or that leave elements as they were.
+    """
+    array = args[position]
+    if not isinstance(kernel, StridedKernel):
+        return (array.shape, array.strides) if position in _known(kernel, len(args))[1] else None
+    shape, strides, begin, end = args[-4:]
+    if begin != 0 or end != shape[0]:
+        return None
+    return shape.tolist(), [s * array.itemsize for s in strides[position].tolist()]
 
 
 def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:

@@ -7,6 +7,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.compiler import placeholders
+from jitgrad.compiler.recording import record
 from jitgrad.core.block_pool import pool
 from tests.compiler.alike import normal
 
@@ -164,3 +165,45 @@ def test_what_was_recorded_is_freed_without_the_collector():
             assert [reference() for reference in found] == [None] * 4
         finally:
             gc.enable()
+
+
+def test_what_is_written_part_by_part_has_no_first_contents():
+    """A launch for each part of what is joined, and none reads what was there before."""
+    x, y = torch.randn(SIZE, 2), torch.randn(SIZE, 3)
+    step = lambda: torch.cat([x, y], 1) * 2
+    assert record(step, (), {}).initial == {}
+    compiled = torch.compile(step)
+    for k in range(3):
+        x.fill_(k)
+        assert torch.equal(compiled(), step())
+
+
+@pytest.mark.parametrize("size", [6, SIZE])
+def test_what_is_read_before_all_of_it_is_written(size):
+    """Python's numbers that launches write over in part, and those that are returned so."""
+    x = torch.randn(size)
+
+    def given():
+        made = torch.tensor([7.0]).expand(size).clone()
+        numbers = torch.tensor([0.0, 1.0, 2.0, 3.0])
+        made[::2] = x[::2]
+        numbers[1] = x[0]
+        return made * 2, numbers
+
+    compiled = torch.compile(given)
+    for k in range(4):
+        x.fill_(k)
+        assert all(map(torch.equal, compiled(), given()))
+
+
+def test_launches_are_freed_without_the_collector():
+    x = torch.randn(SIZE)
+    gc.collect()
+    gc.disable()
+    try:
+        made = record(lambda: (x * 2).sin().sum(), (), {})
+        launches = weakref.ref(made.placeholders)
+        del made
+        assert launches() is None
+    finally:
+        gc.enable()
