@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from jitgrad.compiler.memory import meet
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, for_each, without_gradient
 from jitgrad.compiler.recording import Change
@@ -27,7 +26,8 @@ def after_failure(
     here: the expression of the tensor that a change is of.
     """
     lines = without_gradient([here(c) for c in changes if c.new_grad and not moves(note_of(c.tensor))])
-    written = [(row, extent) for row, made in stretches.ends for extent in _written(made)]
+    rows = [(row, *extent) for row, made in stretches.ends for extent in _written(made)]
+    written = np.array(rows, np.int64).reshape(-1, 3)
     counts = [
         f"({here(change)}, {change.writes}, {tuple(ends)})"
         for change in changes if change.writes and (ends := _ends(note_of(change.tensor), written))
@@ -48,9 +48,9 @@ def _written(made: Launch) -> Iterator[tuple[int, int]]:
             yield extent_of(a)
 
 
-def _ends(note: TensorNote, written: Iterable[tuple[int, tuple[int, int]]]) -> list[int]:
-    """Behind which rows a launch is done that has written to a tensor. written: (row, where) for each array."""
+def _ends(note: TensorNote, written: np.ndarray) -> list[int]:
+    """Behind which rows a launch is done that has written to a tensor. written: (row, low, high) for each array."""
     if not note.layout.numel:
         return []
-    extent = extent_of(note.data)
-    return list(dict.fromkeys([row for row, other in written if meet(other, extent)]))
+    (low, high), (rows, lows, highs) = extent_of(note.data), written.T
+    return list(dict.fromkeys(rows[(lows < high) & (low < highs)].tolist()))
