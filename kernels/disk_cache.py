@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_atomically, write_checked
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.loaded_code import unpickled
+from jitgrad.kernels.native_library import initialize_runtime
 from jitgrad.kernels.python_call import context_with_calls
 from jitgrad.kernels.statistics import statistics
 
@@ -90,9 +90,9 @@ def _load(path: Path, target_context: Any) -> CompileResult | None:
         payload = read_checked(path)
         if payload is None:
             return None
-        # All that running a compiled kernel needs. Numba's own cache calls `refresh`, which imports everything that
-        # compiling needs, SciPy's linear algebra among it, and takes 0.2 s.
-        rtsys.initialize(target_context)
+        # Numba's own cache calls `refresh`, which imports everything that compiling needs, SciPy's linear algebra among
+        # it, and takes 0.2 s.
+        initialize_runtime(target_context)
         result = CompileResult._rebuild(context_with_calls(), *unpickled(payload))
     except Exception:  # whatever lies in the file, compiling afresh is right
         return None

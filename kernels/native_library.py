@@ -13,11 +13,12 @@ from llvmlite import ir
 from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.runtime import nrtdynmod, rtsys
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 from jitgrad.kernels.cache_lock import CacheLock
 
-__all__ = ["new_library", "numba_setting"]
+__all__ = ["initialize_runtime", "new_library", "numba_setting"]
 
 
 @contextmanager
@@ -54,6 +55,31 @@ def new_library(name: str, build: Callable[[ir.Module], None], decided_by: str |
         return _kept_library(file, decided_by, lambda: _compiled(name, module()))
     made = module()
     return _kept_library(file, str(made), lambda: _compiled(name, made))
+
+
+@global_compiler_lock
+def initialize_runtime(context: Any) -> None:
+    """``rtsys.initialize(context)``, which is all that running a compiled kernel needs.
+
+    With Numba's functions that count references from disk: else each process compiles them.
+    """
+    compile_functions = nrtdynmod.compile_nrt_functions
+
+    def kept(context: Any) -> Any:
+        def compile_library() -> Any:
+            module, library = nrtdynmod.create_nrt_module(context)
+            library.enable_object_caching()
+            library.add_ir_module(module)
+            library.finalize()
+            return library
+
+        return _kept_library("numba-runtime", "", compile_library)
+
+    try:
+        nrtdynmod.compile_nrt_functions = kept
+        rtsys.initialize(context)
+    finally:
+        nrtdynmod.compile_nrt_functions = compile_functions
 
 
 def _compiled(name: str, module: ir.Module) -> Any:

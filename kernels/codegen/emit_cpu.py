@@ -19,7 +19,7 @@ from typing import NamedTuple
 from jitgrad.kernels.codegen.rule_text import inline, with_divide, words_called, words_text
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import parse
+from jitgrad.kernels.words.syntax import nodes, parse
 
 __all__ = ["TILE", "Argument", "converted", "element", "elementwise_text", "fill", "scalar_type"]
 
@@ -242,7 +242,7 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
     """
     tree = parse("\n".join(body))
     limits: dict[str, tuple[float, float]] = {}
-    for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+    for call in [n for n in nodes(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
         form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]
         if form is None or dtype not in form[1]:
             continue

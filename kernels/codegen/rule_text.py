@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 from collections.abc import Iterable
 
 from jitgrad.kernels.codegen.rules import Rule
-from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import copied, parse
+from jitgrad.kernels.words import WORDS, Word
+from jitgrad.kernels.words.syntax import Transformer, copied, nodes, parse
 
 __all__ = [
     "INLINE", "INLINE_REASSOC", "WIDE", "inline", "retype", "retyped", "uncounted", "with_divide", "words_called",
@@ -31,7 +32,7 @@ def uncounted(inline: str) -> str:
     return inline.replace("@njit(", "@njit(_nrt=False, ")
 
 
-class _Retype(ast.NodeTransformer):
+class _Retype(Transformer):
     """Writes numbers in the compute dtype: a bare 0.5 would widen float32 arithmetic to float64."""
 
     def __init__(self, integers: bool):
@@ -60,7 +61,7 @@ class _Retype(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-class _DivideWord(ast.NodeTransformer):
+class _DivideWord(Transformer):
     """Writes ``a / b`` as the word ``divide``; in words only ``T(1) / b``, as others may be real."""
 
     def __init__(self, in_word: bool):
@@ -78,12 +79,12 @@ def with_divide(source: str, dtype: str, in_word: bool = False) -> str:
     """Return ``source`` for compute dtype ``dtype``, its divisions as a word if that is complex."""
     if "/" not in source or not dtype.startswith("complex"):
         return source
-    return ast.unparse(ast.fix_missing_locations(_DivideWord(in_word).visit(parse(source))))
+    return ast.unparse(_DivideWord(in_word).visit(parse(source)))
 
 
 def retype(source: str, integers: bool = False) -> str:
     """Return ``source`` with float literals (and int literals if asked) wrapped as ``T(literal)``."""
-    return ast.unparse(retyped(parse(source), integers))
+    return ast.unparse(_Retype(integers).visit(parse(source)))
 
 
 def retyped(tree: ast.AST, integers: bool = False) -> ast.AST:
@@ -98,11 +99,11 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     def add(name: str) -> None:
         if name in done:
             return
+        text, called = _word_text(WORDS[name], dtype)
         # Depth first, for a word must be defined before those that call it. Sorted: the text decides the file's name.
-        source = with_divide(WORDS[name].source(dtype), dtype, in_word=True)
-        for other in sorted(words_called([source]) - {name}):
+        for other in called:
             add(other)
-        done[name] = f"{CALLED if WORDS[name].rare else INLINE}\n{retype(source)}\n"
+        done[name] = text
 
     for name in sorted(names):
         add(name)
@@ -110,7 +111,14 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     return "\n".join([*done.values(), *wide])
 
 
-class _Rename(ast.NodeTransformer):
+@functools.cache
+def _word_text(word: Word, dtype: str) -> tuple[str, list[str]]:
+    """The definition of a word for a compute dtype, and the other words that it calls, in alphabetical order."""
+    source = with_divide(word.source(dtype), dtype, in_word=True)
+    return f"{CALLED if word.rare else INLINE}\n{retype(source)}\n", sorted(words_called([source]) - {word.name})
+
+
+class _Rename(Transformer):
     """Gives a rule's own variables the rule's prefix, so that several rules share one loop."""
 
     def __init__(self, names: dict[str, ast.expr]):
@@ -172,14 +180,14 @@ def inline(rule: Rule, target: str, literals: dict[str, ast.expr], conjugate: bo
     for statement in map(copied, rule.statements):
         statement = _Rename(names).visit(statement)
         if isinstance(statement, ast.Return):
-            value = ast.unparse(ast.fix_missing_locations(statement))[len("return ") :]
+            value = ast.unparse(statement)[len("return ") :]
             lines.append(f"{target} = np.conj({value})" if conjugate else f"{target} = {value}")
         else:
-            lines.append(ast.unparse(ast.fix_missing_locations(statement)))
+            lines.append(ast.unparse(statement))
     return [retype(line, integers=True) for line in lines]
 
 
 def words_called(lines: Iterable[str]) -> set[str]:
     """The words that statements call."""
-    calls = (n for n in ast.walk(parse("\n".join(lines))) if isinstance(n, ast.Call))
+    calls = (n for n in nodes(parse("\n".join(lines))) if isinstance(n, ast.Call))
     return {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id in WORDS}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import definition, parameters, read_once
+from jitgrad.kernels.words.syntax import definition, nodes, parameters, read_once
 
 __all__ = ["Rule", "RuleError"]
 
@@ -67,7 +67,7 @@ class Rule:
         )
 
     def _check(self, tree: ast.FunctionDef) -> None:
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Call):
                 self._check_call(node)
             elif isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -96,7 +96,7 @@ class Rule:
         ``function`` is still this rule's.
         """
         made, tree = copy.copy(self), copy.deepcopy(self.tree)
-        name, taken = "there", {*self.parameters, *(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))}
+        name, taken = "there", {*self.parameters, *(n.id for n in nodes(tree) if isinstance(n, ast.Name))}
         while name in taken:
             name += "_"
         made.parameters = [name, *self.parameters]

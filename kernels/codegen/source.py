@@ -19,8 +19,10 @@ from jitgrad.kernels.codegen.rule_text import INLINE, retype
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import (
     SourceError,
+    Transformer,
     definition,
     lines_around,
+    nodes,
     parameters,
     read_once,
     ships_with_jitgrad,
@@ -112,14 +114,15 @@ class LoopSource:
         """Positions of a function's parameters that it stores into."""
         names = [a.arg for a in tree.args.args]
         roots = _roots(tree, names)
-        places: list[ast.expr] = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and _is_store(n)]
-        for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+        every = list(nodes(tree))
+        places: list[ast.expr] = [n for n in every if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+        for call in [n for n in every if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
             name = call.func.id  # type: ignore[attr-defined]
             places += [call.args[k] for k in _WRITING.get(name, ()) if k < len(call.args)]
             helper = self.named.get(name)
             if isinstance(helper, Definition) and helper.tree is not tree:
                 places += [call.args[k] for k in self._written(helper.tree) if k < len(call.args)]
-        methods = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        methods = [n.func for n in every if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
         places += [m.value for m in methods if m.attr in _CHANGING]
         stored = {root for place in places for base in _bases(place) for root in roots.get(base, ())}
         return tuple(k for k, p in enumerate(names) if p in stored)
@@ -161,7 +164,7 @@ class LoopSource:
         self._named[name] = Definition(helper.__code__.co_filename, tree)
 
     def _unknown(self, function: Callable[..., Any], tree: ast.FunctionDef, name: str, value: Any) -> None:
-        line = next(n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
+        line = next(n.lineno for n in nodes(tree) if isinstance(n, ast.Name) and n.id == name)
         what = f"a {type(value).__name__}" if value is not None else "not defined"
         raise SourceError(
             f"{self.name}: the name {name!r} at {function.__code__.co_filename}:{line} is {what}; a loop kernel may "
@@ -169,7 +172,7 @@ class LoopSource:
         )
 
 
-class _NamePrange(ast.NodeTransformer):
+class _NamePrange(Transformer):
     """Writes Numba's ``prange`` as the name ``prange``, however a file imports it."""
 
     def __init__(self, scope: dict[str, Any]):
@@ -201,13 +204,9 @@ def _tree(function: Callable[..., Any], lines: list[str] | None = None) -> ast.F
 
 def _free_names(tree: ast.FunctionDef) -> list[str]:
     local = {a.arg for a in tree.args.args}
-    local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-    return [n for n in dict.fromkeys(names) if n not in local]
-
-
-def _is_store(node: ast.Subscript) -> bool:
-    return isinstance(node.ctx, ast.Store)
+    names = [n for n in nodes(tree) if isinstance(n, ast.Name)]
+    local |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    return [name for name in dict.fromkeys(n.id for n in names if isinstance(n.ctx, ast.Load)) if name not in local]
 
 
 def _bases(node: ast.expr) -> set[str]:
@@ -249,7 +248,7 @@ def _bindings(tree: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
             for k, element in enumerate(target.elts):
                 bind(element, given[k] if each else value)
 
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 bind(target, node.value)

@@ -13,7 +13,7 @@ import os
 import textwrap
 import threading
 import tokenize
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from llvmlite.binding.ffi import lib as llvm_library
@@ -21,10 +21,12 @@ from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = [
     "SourceError",
+    "Transformer",
     "copied",
     "definition",
     "expression",
     "lines_around",
+    "nodes",
     "parameters",
     "parse",
     "read_once",
@@ -102,6 +104,37 @@ def copied(tree: Tree) -> Tree:
     return made
 
 
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a tree as they appear in its text; `ast.walk` takes twice as long."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children: list[ast.AST] = []
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                children += [v for v in value if isinstance(v, ast.AST)]
+            elif isinstance(value, ast.AST):
+                children.append(value)
+        waiting += reversed(children)
+
+
+class Transformer(ast.NodeTransformer):
+    """``ast.NodeTransformer`` in half the time: nodes without parts, such as contexts, are not visited."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Put what ``visit`` returns in the place of each of a node's parts."""
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                made = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
+                value[:] = [e for v in made for e in (v if isinstance(v, list) else [] if v is None else [v])]
+            elif isinstance(value, ast.AST) and value._fields:
+                setattr(node, field, self.visit(value))
+        return node
+
+
 def expression(text: str) -> ast.expr:
     """The tree of one expression."""
     return cast(ast.Expr, parse(text).body[0]).value
@@ -142,7 +175,7 @@ def definition(function: Callable[..., Any], what: str, lines: list[str] | None 
             f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
         )
     try:
-        found = _first_statement(lines[code.co_firstlineno - 1 :])
+        found = _first_statement(lines, code.co_firstlineno - 1)
     except (SyntaxError, tokenize.TokenError, IndexError):  # a lambda's line need not be a statement
         found = None
     if not isinstance(found, ast.FunctionDef):
@@ -151,11 +184,12 @@ def definition(function: Callable[..., Any], what: str, lines: list[str] | None 
     if (found.name, names) != (code.co_name, parameters(function)):
         raise SourceError(f"{function.__name__}: {code.co_filename} has changed since it was imported; restart Python")
     found.decorator_list = []
-    return ast.increment_lineno(found, code.co_firstlineno - 1)
+    return found
 
 
-def _first_statement(lines: Sequence[str]) -> ast.stmt:
-    """The tree of the statement that begins with the first line."""
+def _first_statement(every: Sequence[str], first: int) -> ast.stmt:
+    """The tree of the statement that begins with line ``first``, counted from 0."""
+    lines, above = every[first:], "\n" * first  # so that each node has the number of its line in the file
     try:
         # To the next line that is not indented further. Were that within brackets, a string or the head, what is ahead
         # of it could not be parsed. `inspect.getblock` finds the end by tokens, in twenty times the time.
@@ -163,6 +197,6 @@ def _first_statement(lines: Sequence[str]) -> ast.stmt:
         margin = len(lines[0]) - len(lines[0].lstrip())
         rest = enumerate(lines[start + 1 :], start + 1)
         end = next((k for k, line in rest if line[: margin + 1].strip()[:1] not in ("", "#")), None)
-        return parse(textwrap.dedent("".join(lines[:end]))).body[0]
+        return parse(above + textwrap.dedent("".join(lines[:end]))).body[0]
     except (SyntaxError, StopIteration):
-        return parse(textwrap.dedent("".join(inspect.getblock(lines)))).body[0]
+        return parse(above + textwrap.dedent("".join(inspect.getblock(lines)))).body[0]

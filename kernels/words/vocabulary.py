@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
+from jitgrad.kernels.words.syntax import Transformer, definition, expression, nodes, parameters, parse
 
 __all__ = [
     "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "gemm", "gemm_part", "gradient_places", "horner",
@@ -204,7 +204,7 @@ class Word:
         return self._texts[kind]
 
     def _named(self, text: str) -> tuple[str, ...]:
-        names = [n.id for n in ast.walk(parse(text)) if isinstance(n, ast.Name)]
+        names = [n.id for n in nodes(parse(text)) if isinstance(n, ast.Name)]
         return tuple(dict.fromkeys(n for n in names if n in WORDS and n != self.name))
 
 
@@ -265,7 +265,7 @@ def _named(name: str) -> Word:
     return WORDS[name]
 
 
-class _WrittenOut(ast.NodeTransformer):
+class _WrittenOut(Transformer):
     """Replaces ``D(0.1)`` by an expression without float literals that has that float64 value, and ``horner(...)``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

@@ -21,7 +21,7 @@ def test_definitions_end_where_their_tokens_do(file):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
             lines = text.splitlines(True)[first:]
             expected = ast.parse(textwrap.dedent("".join(inspect.getblock(lines)))).body[0]
-            assert ast.dump(syntax._first_statement(lines)) == ast.dump(expected)
+            assert ast.dump(syntax._first_statement(lines, 0)) == ast.dump(expected)
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_lines_at_the_margin_within_a_definition(text):
     lines = text.splitlines(True)
     expected = ast.parse(textwrap.dedent("".join(inspect.getblock(lines)))).body[0]
     assert isinstance(expected, ast.FunctionDef)
-    assert ast.dump(syntax._first_statement(lines)) == ast.dump(expected)
+    assert ast.dump(syntax._first_statement(lines, 0)) == ast.dump(expected)
