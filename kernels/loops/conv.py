@@ -13,7 +13,7 @@ from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.columns import add_columns, add_windows, take_columns
 from jitgrad.kernels.loops.products import multiply, run_with_blas
 
-__all__ = ["add_unbounded", "convolve", "convolve_back", "weight_sums"]
+__all__ = ["add_unbounded", "bounded_weight_sums", "convolve", "convolve_back", "weight_sums"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
@@ -75,7 +75,7 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
 
 @loop(dtype_from="out")
 def add_unbounded(y, weight, out, geometry):
-    """Add the products of weights that are infinite or NaN to a transpose, by slabs or tiles, that took them as zeros.
+    """Add the products of weights that are infinite or NaN to a transpose, by slabs or rows, that took them as zeros.
 
     Those multiply zeros around ``y`` (n, channels, depth, height, width) too, for which there is no product here.
     weight: (groups, out channels, channels, elements).
@@ -150,3 +150,13 @@ def weight_sums(y, x, out, geometry, block, pointwise, shares):
     shares: of the channels. Each is a piece of work, for who has few parts.
     """
     run_with_blas(weight_pieces, out.dtype, (y, x, geometry), (block, pointwise, shares, out))
+
+
+@library("out")
+def bounded_weight_sums(y, x, out, geometry, block, pointwise):
+    """Find the gradient of weights, in one part, again unless all of it is finite.
+
+    For methods that multiply what is no product of the sum by zero: numbers beside a tile's, and at the ends of rows.
+    """
+    if not np.isfinite(out).all():
+        weight_sums.call(y, x, out, geometry, block, pointwise, 1)

@@ -11,8 +11,9 @@ Convolutional Neural Networks, 2015):
 for tiles x of 4 x 4 that overlap by two. The products of each of the 16 places of a tile, summed over channels, are a
 product of matrices, (out channels, channels) by (channels, tiles). The gradient of the weights is the transpose,
 G' [(A y A') * (B' x B)] G, summed over tiles. Rounding errors are about those of plain sums of products, since
-the tables hold nothing but ones and halves; but they are those of the largest number of a tile, and an infinity or
-NaN reaches all results of its tile, also those whose window it lies beside.
+the tables hold nothing but ones and halves; but they are those of the largest number of a tile. An infinity or NaN
+would reach all results of its tile, also those whose window it lies beside: where there is one among the results, they
+are found again by columns (conv.py).
 
 Tiles are counted through the rows of tiles of all samples, so that small images make large matrices too.
 Arrays are those of conv.py, but for the weights: ``filters`` (16, groups, out channels, channels of a group).
@@ -23,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops.conv import convolve, convolve_back
 from jitgrad.kernels.loops.products import multiply, run_with_blas
 from jitgrad.kernels.words.vocabulary import T, copy_numbers, gradient_places, tile_places, tile_results
 
@@ -60,9 +62,9 @@ def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, abo
 
 
 def put_results(sums, o, begin, end, rows, across, more, lines, out, channel):
-    """A' m A of one channel's products, as rows of a channel of ``out``, plus ``more``."""
+    """A' m A of one channel's products, as rows of a channel of ``out``, plus ``more``; whether all are finite."""
     height, width, lanes, line = out.shape[3], out.shape[4], 64 // out.itemsize, lines.size // 5
-    wide, plane = sums.shape[2], sums.shape[1] * sums.shape[2]
+    wide, plane, unbounded = sums.shape[2], sums.shape[1] * sums.shape[2], False
     for q in range(begin, end):
         n, r, first = q // rows, q % rows, o * wide + (q - begin) * across
         for t in range(0, across, lanes):
@@ -70,6 +72,9 @@ def put_results(sums, o, begin, end, rows, across, more, lines, out, channel):
         target = ((n * out.shape[1] * out.shape[2] + channel) * height + 2 * r) * width
         for a in range(min(2, height - 2 * r)):
             copy_numbers(lines, a * line, width, out, target + a * width)
+            for t in range(a * line, a * line + width):
+                unbounded |= lines[t] - lines[t] != 0
+    return not unbounded
 
 
 def take_gradients(y, channel, channels, begin, end, rows, across, above, below, lines, tiles):
@@ -103,14 +108,14 @@ def of_lines(across, lanes):
     return np.zeros(5 * 2 * (-(-across // lanes) + 1) * lanes, T)
 
 
-def _pieces(x, filters, bias, pad_h, pad_w, function, block, out):
+def _pieces(x, filters, bias, pad_h, pad_w, function, block, found, out):
     lines = out.shape[0] * ((out.shape[3] + 1) // 2)
     return filters.shape[1] * -(-lines // block), 4 * out.size * filters.shape[3] >> _WORK
 
 
 @loop(pieces=_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
-def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first, last):
-    # out: (n, groups, out channels, height, width)
+def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, found, out, first, last):
+    # out: (n, groups, out channels, height, width); found: of zeros, where 1 is written if a result isn't finite.
     outs, channels = filters.shape[2], filters.shape[3]
     rows, across = (out.shape[3] + 1) // 2, (out.shape[4] + 1) // 2
     total = out.shape[0] * rows
@@ -127,7 +132,8 @@ def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first,
             multiply(function, filters[f, g], False, right, False, target, False)
         for o in range(outs):
             more = bias[g * outs + o] if bias.size else T(0)
-            put_results(sums, o, begin, end, rows, across, more, results, out, g * outs + o)
+            if not put_results(sums, o, begin, end, rows, across, more, results, out, g * outs + o):
+                found[0] = 1
 
 
 def _weight_pieces(y, x, pad_h, pad_w, function, block, shares, out):
@@ -163,10 +169,7 @@ def _rows(weight, turned, out):
 
 @loop(pieces=_rows, dtype_from="out")
 def filters_of(weight, turned, out, first, last):
-    """G w G' of weights (groups, out channels, channels, 9); ``turned``: those of the transpose.
-
-    These take weights that aren't finite as zeros, see ``conv.add_unbounded``.
-    """
+    """G w G' of weights (groups, out channels, channels, 9); ``turned``: those of the transpose."""
     count, half = out.shape[3], T(0.5)
     w, m = np.empty((9, count), T), np.empty((4, count), T)
     for piece in range(first, last):
@@ -174,8 +177,7 @@ def filters_of(weight, turned, out, first, last):
         for i in range(count):  # the transpose's weights are turned by half a circle
             source = weight[g, i, r] if turned else weight[g, r, i]
             for k in range(9):
-                one = source[k]
-                w[8 - k if turned else k, i] = one if one - one == 0 or not turned else T(0)
+                w[8 - k if turned else k, i] = source[k]
         for b in range(4):
             if b == 0 or b == 3:
                 left = 0 if b == 0 else 2
@@ -225,9 +227,20 @@ def filter_gradients(parts, out, first, last):
 
 
 @library("out")
-def winograd_products(x, filters, bias, out, pad_h, pad_w, block):
-    """The convolution, plus a bias for each channel, unless that is empty; ``block`` rows of tiles at a time."""
-    run_with_blas(winograd_pieces, out.dtype, (x, filters, bias, pad_h, pad_w), (block, out))
+def winograd_products(x, filters, bias, out, pad_h, pad_w, block, weight, turned, geometry, columns, pointwise):
+    """The convolution, plus a bias for each channel, unless that is empty; ``block`` rows of tiles at a time.
+
+    weight, turned: what ``filters`` were made of. The last three arguments are those of ``convolve``.
+    """
+    found = np.zeros(1, np.int64)
+    run_with_blas(winograd_pieces, out.dtype, (x, filters, bias, pad_h, pad_w), (block, found, out))
+    if not found[0]:
+        return
+    if turned:
+        y, volume = x.reshape(len(x), *weight.shape[:2], -1), out.reshape(len(x), -1, 1, *out.shape[3:])
+        convolve_back.call(y, weight, bias, volume, geometry, columns, pointwise)
+    else:
+        convolve.call(x, weight, bias, out.reshape(*out.shape[:3], -1), geometry, columns, pointwise)
 
 
 @library("out")

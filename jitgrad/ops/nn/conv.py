@@ -179,8 +179,7 @@ class Conv(Structured):
 def _products(made: _Geometry, x: Layout, weight: Layout, bias: Any, out: Layout) -> Launches:
     """y of x."""
     if way := made.by_taps():
-        volume = row_major("x", x, made.x)
-        return _products_by_taps(way, volume, row_major("weight", weight, made.split), False, bias, out)
+        return _products_by_taps(made, way, row_major("x", x, made.x), weight, False, bias, out)
     arrays = row_major("x", x, made.x), row_major("weight", weight, made.weight)
     return Launches([(kernels.convolve, *arrays, bias, Written(0, made.y), *made.options)], [out])
 
@@ -188,18 +187,24 @@ def _products(made: _Geometry, x: Layout, weight: Layout, bias: Any, out: Layout
 def _products_back(made: _Geometry, y: Layout, weight: Layout, bias: Any, out: Layout) -> Launches:
     """x of y."""
     if way := made.back_by_taps():
-        volume, weights = row_major("y", y, _volume(y.shape)), row_major("weight", weight, made.split)
-        launches = _products_by_taps(way, volume, weights, True, bias, out)
-        rest = kernels.add_unbounded, volume, weights, Written(0, made.x), made.numbers
-        return launches._replace(launches=[*launches.launches, rest])
+        return _products_by_taps(made, way, row_major("y", y, _volume(y.shape)), weight, True, bias, out)
     arrays = row_major("y", y, made.y), row_major("weight", weight, made.weight)
     return Launches([(kernels.convolve_back, *arrays, bias, Written(0, made.x), *made.options)], [out])
 
 
-def _products_by_taps(way: ByTaps, volume: Any, weight: Any, turned: bool, bias: Any, out: Layout) -> Launches:
+def _products_by_taps(
+    made: _Geometry, way: ByTaps, volume: Any, weight: Layout, turned: bool, bias: Any, out: Layout
+) -> Launches:  # fmt: skip
+    """The convolution of ``volume``; turned: by weights turned, which is the transpose of another."""
     taps, shape = intern(out.numpy_dtype, way.shape), (out.shape[0], *way.shape[1:3], *way.places)
-    split = way.split, weight, turned, Written(1)
-    return Launches([split, (way.products, volume, Written(1), bias, Written(0, shape), *way.options)], [out, taps])
+    weights = row_major("weight", weight, made.split)
+    products = way.products, volume, Written(1), bias, Written(0, shape), *way.options
+    if way.mixed:
+        products = *products, row_major("weight", weight, made.weight), turned, *made.options
+    launches: list[tuple[Any, ...]] = [(way.split, weights, turned, Written(1)), products]
+    if turned and not way.mixed:
+        launches.append((kernels.add_unbounded, volume, weights, Written(0, made.x), made.numbers))
+    return Launches(launches, [out, taps])
 
 
 def _bias(layout: Layout | None, out: Layout) -> Any:
@@ -279,7 +284,11 @@ class ConvWeight(Structured):
             arrays = row_major("y", y_layout, _volume(y)), row_major("x", x_layout, made.x)
             several, rest = intern(out.numpy_dtype, (parts, *way.shape)), math.prod(way.shape[1:])
             added = way.join, Written(1, (parts, way.shape[0], rest)), Written(0, (rest, out.numel // rest))
-            return Launches([(way.sums, *arrays, Written(1), *way.options, *shares), added], [out, several])
+            launches = [(way.sums, *arrays, Written(1), *way.options, *shares), added]
+            if way.shared:  # by BLAS, so that a further call of Python's hardly counts
+                columns = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
+                launches.append((kernels.bounded_weight_sums, *columns, Written(0, (1, *made.weight)), *made.options))
+            return Launches(launches, [out, several])
         parts, *shares = _parts_and_shares(pieces, made.weight, out.numpy_dtype)
         arrays, options = (row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)), (*made.options, *shares)
         if parts == 1:

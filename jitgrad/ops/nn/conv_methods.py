@@ -28,7 +28,8 @@ class ByTaps(NamedTuple):
 
     split: weights to taps; products: taps and x to y; sums: y and x to the gradient of taps; join: that to the gradient
     of weights. shape: of taps. places: of y in ``products``. options: the arguments behind the arrays. shared: whether
-    ``sums`` takes a number of shares behind them.
+    ``sums`` takes a number of shares behind them. mixed: whether an infinity reaches results that it is no part of, for
+    which ``products`` takes the weights and what columns need as well.
     """
 
     split: Any
@@ -39,6 +40,7 @@ class ByTaps(NamedTuple):
     places: tuple[int, ...]
     options: tuple[Any, ...]
     shared: bool
+    mixed: bool = False
 
 
 def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: Sequence[int], padding: Sequence[int],
@@ -57,7 +59,8 @@ def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: 
     if wide and tuple(weight[2:]) == (3, 3) and set(dilation) == {1} and 16 * math.prod(tiles) <= 6 * math.prod(places):
         block = min(max(_TILES // (max(matrices[1:]) * tiles[1]), -(-64 // tiles[1])), samples * tiles[0])
         return ByTaps(winograd.filters_of, winograd.winograd_products, winograd.winograd_weight_sums,
-                      winograd.filter_gradients, (16, *matrices), tuple(places), (*padding, block), True)  # fmt: skip
+                      winograd.filter_gradients, (16, *matrices), tuple(places), (*padding, block), True,
+                      mixed=True)  # fmt: skip
     return _by_slabs(weight[2:], matrices, places, padding, dilation, dtype, direct=False)
 
 

@@ -102,6 +102,27 @@ def test_an_unbounded_weight_of_a_transpose_reaches_what_it_reads(case, bad):
     np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=2e-6 * scale)
 
 
+@pytest.mark.parametrize("case", [CASES[k] for k in (0, 2, 3, 5, 6)], ids=str)
+@pytest.mark.parametrize("bad", [np.inf, np.nan], ids=str)
+def test_an_unbounded_number_reaches_the_sums_that_it_is_part_of(case, bad):
+    """Neither the other results of a tile nor the gradients of other weights."""
+    (x, w, b), options = given(case)
+    padding, dilation, kernel, sizes = case[6], case[7], case[5], x.shape[2:]
+    x[(1 % len(x), 2, *[0] * len(sizes))] = bad
+    weight = torch.tensor(w, requires_grad=True)
+    out = getattr(F, f"conv{len(sizes)}d")(torch.tensor(x), weight, torch.tensor(b), **options)
+    wanted = by_hand(x, w, b, **options)
+    scale = np.abs(wanted[np.isfinite(wanted)]).max()
+    np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=1e-5, atol=2e-6 * scale)
+    y = np.random.default_rng(1).standard_normal(out.shape).astype(np.float32)
+    (grad,) = torch.autograd.grad(out, weight, torch.tensor(y))
+    padded = np.pad(x, [(0, 0), (0, 0), *[(padding, padding)] * len(sizes)]).astype(np.float64)
+    for at in np.ndindex(*kernel):
+        read = (..., *[slice(a * dilation, a * dilation + n) for a, n in zip(at, out.shape[2:])])
+        wanted = np.einsum("nop,ncp->oc", y.reshape(*y.shape[:2], -1), padded[read].reshape(*x.shape[:2], -1))
+        np.testing.assert_allclose(grad.numpy()[(..., *at)], wanted, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
 def test_shares_of_channels_instead_of_parts_of_samples(case):
     """The sums of large weights are found once, each piece of work those of some channels or rows of tiles."""
