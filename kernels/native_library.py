@@ -73,7 +73,10 @@ def initialize_runtime(context: Any) -> None:
             library.finalize()
             return library
 
-        return _kept_library("numba-runtime", "", compile_library)
+        try:
+            return _kept_library("numba-runtime", "", compile_library)
+        except Exception:  # another Numba
+            return compile_functions(context)
 
     try:
         nrtdynmod.compile_nrt_functions = kept

@@ -1,6 +1,6 @@
 """Which elements of new memory launches have written, as long as that isn't all of it.
 
-Uninitialised memory that launches fill part by part, as the gradient of ``split``, held nothing that a run would need.
+Uninitialised memory that launches fill part by part, as they do for ``cat``, held nothing that a run would need.
 """
 
 from __future__ import annotations

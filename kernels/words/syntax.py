@@ -105,7 +105,7 @@ def copied(tree: Tree) -> Tree:
 
 
 def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a tree as they appear in its text; `ast.walk` takes twice as long."""
+    """The nodes of a tree as they appear in its text. For what each process parses: `ast.walk` takes twice as long."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
