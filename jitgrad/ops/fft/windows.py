@@ -56,9 +56,10 @@ def _made(op: str, n: Any, periodic: bool, formula: Callable[[int, int, dtypes.d
 
 def _cosines(n: int, steps: int, dtype: dtypes.dtype, device: Any, *weights: float) -> Tensor:
     """The sum of weights[j] cos(2 pi j k / steps)."""
-    angles = table.mul(arange(n, dtype=dtype, device=device), 2 * math.pi / steps)
-    out = table.mul(angles.cos(), weights[1]) + weights[0]
-    return out + (angles * 2).cos() * weights[2] if len(weights) > 2 else out
+    angles = arange(n, dtype=dtype, device=device).mul_(2 * math.pi / steps)
+    more = (angles * 2).cos_().mul_(weights[2]) if len(weights) > 2 else None
+    out = angles.cos_().mul_(weights[1]).add_(weights[0])
+    return out if more is None else out.add_(more)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
