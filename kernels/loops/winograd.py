@@ -64,16 +64,18 @@ def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, abo
 def put_results(sums, o, begin, end, rows, across, more, lines, out, channel):
     """A' m A of one channel's products, as rows of a channel of ``out``, plus ``more``; whether all are finite."""
     height, width, lanes, line = out.shape[3], out.shape[4], 64 // out.itemsize, lines.size // 5
-    wide, plane, unbounded = sums.shape[2], sums.shape[1] * sums.shape[2], False
+    wide, plane, flat, unbounded = sums.shape[2], sums.shape[1] * sums.shape[2], out.reshape(out.size), False
     for q in range(begin, end):
         n, r, first = q // rows, q % rows, o * wide + (q - begin) * across
         for t in range(0, across, lanes):
             tile_results(sums, first + t, plane, more, lines, 2 * t, line + 2 * t)
         target = ((n * out.shape[1] * out.shape[2] + channel) * height + 2 * r) * width
-        for a in range(min(2, height - 2 * r)):
+        count = min(2, height - 2 * r)
+        for a in range(count):
             copy_numbers(lines, a * line, width, out, target + a * width)
-            for t in range(a * line, a * line + width):
-                unbounded |= lines[t] - lines[t] != 0
+        written = flat[target : target + count * width]
+        for t in range(written.size):
+            unbounded |= not np.abs(written[t]) < T(np.inf)
     return not unbounded
 
 
