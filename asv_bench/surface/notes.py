@@ -12,12 +12,15 @@ _MISSES = "rows are read at random places: torch fetches them ahead, which Numba
 _WIDE = "made float32, computed and rounded: three launches where torch's is one"
 _STATE = "checks of a state and weights in Python, and a node for each step"
 _RULE = "the gradient is a rule of five to fifteen ops and products, each a call"
+_OPENBLAS = "NumPy's OpenBLAS factorises as fast on one thread as on two, torch's MKL in half the time on two"
 _DRAWN = "the generator, rates and probabilities are checked and the draw locked in Python, 4 to 8 us"
 
 # {family: {name of a case, or its beginning: reason}}
 NOTES: dict[str, dict[str, str]] = {
     "factorisations": {
         "linalg.ldl_factor": _LAPACK, "cholesky_inverse": _LAPACK, "linalg.qr": _LAPACK, "linalg.lu_solve": _LAPACK,
+        "linalg.det of": _RULE, "linalg.det": _OPENBLAS, "linalg.slogdet": _OPENBLAS, "logdet": _OPENBLAS,
+        "linalg.solve": _OPENBLAS, "linalg.lu_factor": _OPENBLAS, "linalg.cholesky": _OPENBLAS,
         "geqrf": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE, "linalg.solve_triangular": _LAPACK,
     },
     "fourier": {
@@ -34,6 +37,7 @@ NOTES: dict[str, dict[str, str]] = {
         "scatter_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "index_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "cartesian_prod": _CALLS, "block_diag": _CALLS, "gradient": _CALLS, "diff": _CALLS, "histogram": _CALLS,
+        "unique_consecutive": "runs are counted before they are written: two passes, where torch makes one",
         "mode": _CALLS, "cummax": "an element after another, which torch's loop is, too, without 2 us of checks",
         "bincount": "the largest number is read by Python, which makes the result's size", "searchsorted": _CALLS,
         "bucketize": _CALLS,
