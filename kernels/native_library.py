@@ -61,7 +61,7 @@ def new_library(name: str, build: Callable[[ir.Module], None], decided_by: str |
 def initialize_runtime(context: Any) -> None:
     """``rtsys.initialize(context)``, which is all that running a compiled kernel needs.
 
-    With Numba's functions that count references from disk: else each process compiles them.
+    Numba's functions that count references are kept on disk; otherwise each process would compile them.
     """
     compile_functions = nrtdynmod.compile_nrt_functions
 

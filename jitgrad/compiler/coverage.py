@@ -25,7 +25,7 @@ class _Part(NamedTuple):
 
 
 class Coverage:
-    """What launches have written of arrays of which they have not written, or read, all."""
+    """The elements written so far of arrays that launches have written in part and not read."""
 
     def __init__(self) -> None:
         self._parts: dict[int, _Part] = {}  # by id of the array

@@ -34,7 +34,11 @@ class _Root:
     """An array of which others are views: ``launches`` holds numbers of launches in which it has no placeholder yet."""
 
     def __init__(self, root: Any, died: weakref.WeakMethod[Callable[[int], None]]):
-        """``died`` is weak, for who has that method has this: launches would stay until Python's collector comes."""
+        """died: called with the array's id when it is freed.
+
+        A weak reference: the method's object holds this one, and in a cycle launches would live until the collector
+        runs.
+        """
         key = id(root)
 
         def call(_: Any) -> None:

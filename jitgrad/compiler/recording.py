@@ -93,9 +93,10 @@ class Recording:
             if new and (part or not written) and not self._coverage.is_whole(root):
                 self._keep(root)
             self._touched.add(id(root))
+            self._coverage.discard(id(root))
 
     def _keep(self, root: Any) -> None:
-        """Keep what is in new memory: what launches have written to it by now they write again in every run."""
+        """Keep the present contents of new memory, from which each run starts: what is written by now is so again."""
         first = self._coverage.first_launch(root, len(self.launches))
         self.initial[id(root)] = root, root.copy(order="K"), first
 

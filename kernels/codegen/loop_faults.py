@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from jitgrad.kernels.codegen.source import LoopSource, SourceError
+from jitgrad.kernels.codegen.source import LoopSource, SourceError, bases
 
 __all__ = ["Rank", "fault", "ranks", "refuse_faults", "refuse_hidden_writes", "root", "stores"]
 
@@ -37,7 +37,7 @@ def refuse_faults(source: LoopSource, outputs: Sequence[str]) -> None:
             raise fault(source, node, f"returns a value, which would be lost; a loop writes into {results}")
         if isinstance(node, (ast.Yield, ast.YieldFrom)):
             raise fault(source, node, f"yields a value, which would be lost; a loop writes into {results}")
-        if isinstance(node, ast.Assign) and (lost := _names(node.targets) & set(outputs) - {_viewed(node.value)}):
+        if isinstance(node, ast.Assign) and (lost := _names(node.targets) & set(outputs) - bases(node.value)):
             name = min(lost)
             raise fault(source, node, f"gives the name {name} to another value; write {name}[...] = to fill the array")
     # ``out += x`` adds to an array in place.
@@ -145,14 +145,6 @@ def stores(statements: Sequence[ast.stmt]) -> list[ast.Subscript]:
     """The items of arrays that statements assign to."""
     nodes = ast.walk(ast.Module(list(statements), []))
     return [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
-
-
-def _viewed(value: ast.expr) -> str:
-    """The array that an expression is a view of, by its form; "" for other expressions."""
-    if isinstance(value, ast.Call):
-        views = ("ravel", "reshape", "transpose", "view")
-        return root(value.func) if isinstance(value.func, ast.Attribute) and value.func.attr in views else ""
-    return root(value)
 
 
 def root(node: ast.expr) -> str:

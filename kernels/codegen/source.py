@@ -28,7 +28,7 @@ from jitgrad.kernels.words.syntax import (
     ships_with_jitgrad,
 )  # fmt: skip
 
-__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError", "makes_arrays"]
+__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError", "bases", "makes_arrays"]
 
 # The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
 ANY_ORDER = "  # in any order"
@@ -44,7 +44,7 @@ _VIEWS = (
     "asarray", "ascontiguousarray", "diagonal", "expand_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose",
     "view",
 )  # fmt: skip
-_NUMBERS = ("dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides")  # attributes that are no part of it
+_NUMBERS = ("dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides")  # attributes that hold no elements
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
@@ -124,7 +124,7 @@ class LoopSource:
                 places += [call.args[k] for k in self._written(helper.tree) if k < len(call.args)]
         methods = [n.func for n in every if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
         places += [m.value for m in methods if m.attr in _CHANGING]
-        stored = {root for place in places for base in _bases(place) for root in roots.get(base, ())}
+        stored = {root for place in places for base in bases(place) for root in roots.get(base, ())}
         return tuple(k for k, p in enumerate(names) if p in stored)
 
     def text(self) -> str:
@@ -209,27 +209,27 @@ def _free_names(tree: ast.FunctionDef) -> list[str]:
     return [name for name in dict.fromkeys(n.id for n in names if isinstance(n.ctx, ast.Load)) if name not in local]
 
 
-def _bases(node: ast.expr) -> set[str]:
+def bases(node: ast.expr) -> set[str]:
     """The names of the arrays that an expression may be, or be an element or a part of."""
     if isinstance(node, ast.Name):
         return {node.id}
     if isinstance(node, ast.Call):
         return _viewed(node)
     if isinstance(node, (ast.Subscript, ast.Attribute, ast.Starred, ast.NamedExpr)):
-        return set() if getattr(node, "attr", "") in _NUMBERS else _bases(node.value)
+        return set() if getattr(node, "attr", "") in _NUMBERS else bases(node.value)
     parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else getattr(node, "elts", [])
-    return {name for part in parts for name in _bases(part)}
+    return {name for part in parts for name in bases(part)}
 
 
 def _viewed(call: ast.Call) -> set[str]:
-    """The same for a call: of the array that the method of is, of NumPy's functions and builtins the arguments."""
+    """The names of the arrays that a call's result may be a view of."""
     function = call.func
     if isinstance(function, ast.Name):
-        return {n for a in call.args for n in _bases(a)} if function.id in ("enumerate", "reversed", "zip") else set()
+        return {n for a in call.args for n in bases(a)} if function.id in ("enumerate", "reversed", "zip") else set()
     if not isinstance(function, ast.Attribute) or function.attr not in _VIEWS:
         return set()
     of_numpy = isinstance(function.value, ast.Name) and function.value.id == "np"
-    return _bases(call.args[0]) if of_numpy and call.args else _bases(function.value)
+    return bases(call.args[0]) if of_numpy and call.args else bases(function.value)
 
 
 def _bindings(tree: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
@@ -261,12 +261,12 @@ def _bindings(tree: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
 
 def _roots(tree: ast.FunctionDef, parameters: Sequence[str]) -> dict[str, set[str]]:
     """For each name the parameters into whose memory a store to it may go: of ``row = out[r]`` that is ``out``."""
-    bindings = [(name, _bases(value)) for name, value in _bindings(tree)]
+    bindings = [(name, bases(value)) for name, value in _bindings(tree)]
     roots = {p: {p} for p in parameters}
     for _ in bindings:  # a part of a part: as many rounds as there can be steps
         before = {name: set(found) for name, found in roots.items()}
-        for name, bases in bindings:
-            if found := {root for base in bases for root in roots.get(base, ())}:
+        for name, known in bindings:
+            if found := {root for base in known for root in roots.get(base, ())}:
                 roots.setdefault(name, set()).update(found)
         if roots == before:
             break

@@ -75,10 +75,10 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
 
 @loop(dtype_from="out")
 def add_unbounded(y, weight, out, geometry):
-    """Add the products of weights that are infinite or NaN to a transpose, by slabs or rows, that took them as zeros.
+    """Add the products of infinite and NaN weights to a transposed convolution that was computed with zeros for them.
 
-    Those multiply zeros around ``y`` (n, channels, depth, height, width) too, for which there is no product here.
-    weight: (groups, out channels, channels, elements).
+    Slabs and rows also multiply the zeros around ``y`` (n, channels, depth, height, width), and zero times infinity is
+    NaN. weight: (groups, out channels, channels, elements).
     """
     flat, found = weight.reshape(weight.size), False
     for r in range(flat.size):
@@ -154,9 +154,9 @@ def weight_sums(y, x, out, geometry, block, pointwise, shares):
 
 @library("out")
 def bounded_weight_sums(y, x, out, geometry, block, pointwise):
-    """Find the gradient of weights, in one part, again unless all of it is finite.
+    """Compute the gradient of weights again, by columns, if it holds an infinity or NaN.
 
-    For methods that multiply what is no product of the sum by zero: numbers beside a tile's, and at the ends of rows.
+    Tiles and slabs also multiply elements that belong to no window by zero: an infinity among these makes a NaN.
     """
     if not np.isfinite(out).all():
         weight_sums.call(y, x, out, geometry, block, pointwise, 1)

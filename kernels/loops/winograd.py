@@ -117,7 +117,7 @@ def _pieces(x, filters, bias, pad_h, pad_w, function, block, found, out):
 
 @loop(pieces=_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
 def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, found, out, first, last):
-    # out: (n, groups, out channels, height, width); found: of zeros, where 1 is written if a result isn't finite.
+    # out: (n, groups, out channels, height, width); found: one zero, set to 1 if a result isn't finite.
     outs, channels = filters.shape[2], filters.shape[3]
     rows, across = (out.shape[3] + 1) // 2, (out.shape[4] + 1) // 2
     total = out.shape[0] * rows

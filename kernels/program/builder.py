@@ -77,7 +77,7 @@ class Builder:
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
         self.keep: list[Any] = []
-        self.unused = np.empty(1 << 16, np.uint8)  # of which stand-ins are until they get an address
+        self.unused = np.empty(1 << 16, np.uint8)  # memory that stand-ins are made on; never touched
         self.uses_blas = False
         self.nbytes = 0  # of all arrays of all launches
 

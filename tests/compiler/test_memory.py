@@ -178,6 +178,18 @@ def test_what_is_written_part_by_part_has_no_first_contents():
         assert torch.equal(compiled(), step())
 
 
+def test_what_is_written_in_part_and_then_as_a_whole_has_no_first_contents():
+    x = torch.randn(4, 3)
+
+    def step():
+        made = torch.empty(8, 3)
+        made[::2] = x
+        made.copy_(x.repeat(2, 1))
+        return made
+
+    assert record(step, (), {}).initial == {}
+
+
 @pytest.mark.parametrize("size", [6, SIZE])
 def test_what_is_read_before_all_of_it_is_written(size):
     """Python's numbers that launches write over in part, and those that are returned so."""

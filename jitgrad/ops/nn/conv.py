@@ -285,7 +285,7 @@ class ConvWeight(Structured):
             several, rest = intern(out.numpy_dtype, (parts, *way.shape)), math.prod(way.shape[1:])
             added = way.join, Written(1, (parts, way.shape[0], rest)), Written(0, (rest, out.numel // rest))
             launches = [(way.sums, *arrays, Written(1), *way.options, *shares), added]
-            if way.shared:  # by BLAS, so that a further call of Python's hardly counts
+            if way.shared:  # these sums are a call from Python already, so that one more costs little
                 columns = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
                 launches.append((kernels.bounded_weight_sums, *columns, Written(0, (1, *made.weight)), *made.options))
             return Launches(launches, [out, several])

@@ -28,8 +28,8 @@ class ByTaps(NamedTuple):
 
     split: weights to taps; products: taps and x to y; sums: y and x to the gradient of taps; join: that to the gradient
     of weights. shape: of taps. places: of y in ``products``. options: the arguments behind the arrays. shared: whether
-    ``sums`` takes a number of shares behind them. mixed: whether an infinity reaches results that it is no part of, for
-    which ``products`` takes the weights and what columns need as well.
+    ``sums`` takes a number of shares behind them. mixed: whether neighbouring results are mixed, so that an
+    infinity or NaN spreads; ``products`` then takes the weights and the geometry too, to compute them by columns.
     """
 
     split: Any
