@@ -156,7 +156,7 @@ def weight_sums(y, x, out, geometry, block, pointwise, shares):
 def bounded_weight_sums(y, x, out, geometry, block, pointwise):
     """Compute the gradient of weights again, by columns, if it holds an infinity or NaN.
 
-    Tiles and slabs also multiply elements that belong to no window by zero: an infinity among these makes a NaN.
+    Tiles, slabs and rows also multiply elements that belong to no window by zero: an infinity among these makes a NaN.
     """
     if not np.isfinite(out).all():
         weight_sums.call(y, x, out, geometry, block, pointwise, 1)

@@ -284,11 +284,10 @@ class ConvWeight(Structured):
             arrays = row_major("y", y_layout, _volume(y)), row_major("x", x_layout, made.x)
             several, rest = intern(out.numpy_dtype, (parts, *way.shape)), math.prod(way.shape[1:])
             added = way.join, Written(1, (parts, way.shape[0], rest)), Written(0, (rest, out.numel // rest))
-            launches = [(way.sums, *arrays, Written(1), *way.options, *shares), added]
-            if way.shared:  # these sums are a call from Python already, so that one more costs little
-                columns = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
-                launches.append((kernels.bounded_weight_sums, *columns, Written(0, (1, *made.weight)), *made.options))
-            return Launches(launches, [out, several])
+            columns = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
+            bounded = kernels.bounded_weight_sums, *columns, Written(0, (1, *made.weight)), *made.options
+            summed = way.sums, *arrays, Written(1), *way.options, *shares
+            return Launches([summed, added, bounded], [out, several])
         parts, *shares = _parts_and_shares(pieces, made.weight, out.numpy_dtype)
         arrays, options = (row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)), (*made.options, *shares)
         if parts == 1:
