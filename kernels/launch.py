@@ -159,11 +159,13 @@ def loop_head(dtype: str, source: LoopSource) -> str:
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
-    __slots__ = ("dtype_from", "fastmath", "grain", "parts", "pieces", "source", "split", "variants")
+    __slots__ = (
+        "dtype_from", "fastmath", "grain", "parts", "parts_per_thread", "pieces", "source", "split", "variants",
+    )  # fmt: skip
 
     def __init__(
         self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int,
-        pieces: Callable[..., tuple[int, int]] | None,
+        pieces: Callable[..., tuple[int, int]] | None, parts_per_thread: int,
     ):  # fmt: skip
         inline = INLINE_REASSOC if reassoc else INLINE
         self.source, self.pieces = LoopSource(function, inline=inline, uncounted=uncounted(inline)), pieces
@@ -171,7 +173,7 @@ class Loop(Kernel):
         # ``writes`` is left to __getattr__
         self.name, self.call = function.__name__, self._dispatch if pieces is None else self._dispatch_pieces
         self.fastmath = REASSOCIATE if reassoc else CONTRACT
-        self.grain = grain
+        self.grain, self.parts_per_thread = grain, parts_per_thread
         self.split = tuple(parameters.index(s) for s in split)
         self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
         # By the dtype object itself: hashing one costs less than taking its name.
@@ -229,7 +231,10 @@ class Loop(Kernel):
         if dtype not in self.parts:
             cut = dict.fromkeys(self.split, CUT) if self.pieces is None else {-2: FIRST, -1: LAST}
             place = self.dtype_from
-            self.parts[dtype] = SplitCall(self.variant(dtype), cut, lambda args: args[place].size, self.grain // 2)
+            self.parts[dtype] = SplitCall(
+                self.variant(dtype), cut, lambda args: args[place].size, self.grain // 2,
+                parts_per_thread=self.parts_per_thread,
+            )  # fmt: skip
         return self.parts[dtype]
 
     def _dispatch(self, *args: Any) -> None:
@@ -320,6 +325,7 @@ def _origin(function: Any) -> str:
 def loop(
     function: Callable[..., None] | None = None, *, reassoc: bool = False, split: tuple[str, ...] = (),
     dtype_from: str | None = None, grain: int = SPLIT_SIZE, pieces: Callable[..., tuple[int, int]] | None = None,
+    parts_per_thread: int = 2,
 ) -> Any:  # fmt: skip
     """Declare a hand-written loop kernel.
 
@@ -333,10 +339,10 @@ def loop(
     ``pieces`` is for work that is cut otherwise: given the arguments it returns how many pieces there are, and of
     how many elements in all, where threads pay from ``grain`` on. The function then has two more parameters, the
     first piece that it is to do and the one after its last. Every thread gets all of the arrays, so pieces may not
-    write to the same element.
+    write to the same element. ``parts_per_thread`` is 1 for work that each part has to prepare.
     """
 
     def wrap(function: Callable[..., None]) -> Loop:
-        return Loop(function, reassoc, split, dtype_from, grain, pieces)
+        return Loop(function, reassoc, split, dtype_from, grain, pieces, parts_per_thread)
 
     return wrap if function is None else wrap(function)

@@ -39,7 +39,7 @@ HELD = 392  # whether the caller of `claim` has a job
 MODE = 136  # the caller's float mode, which workers have while they do his jobs
 WORKERS, WORKER_BYTES, MOST_WORKERS = 768, 128, 512  # of each worker: whether it sleeps, its lock
 PARTS_TABLE, MOST_PARTS = WORKERS + WORKER_BYTES * MOST_WORKERS, 256
-BLOCKS, BLOCK = PARTS_TABLE + 16 * MOST_PARTS, 1024  # the arguments of a part, in so many bytes
+BLOCKS, BLOCK = PARTS_TABLE + 16 * MOST_PARTS, 2048  # the arguments of a part, in so many bytes
 CONTROL_BYTES = BLOCKS + MOST_PARTS * BLOCK
 
 FIELD, HELPERS, REGIONS = (1 << 14) - 1, (1 << 12) - 1, (1 << 24) - 1

@@ -23,9 +23,6 @@ from jitgrad.kernels.pool_code import ARRAY, BLOCK, CUT, FIRST, LAST, MOST_PARTS
 
 __all__ = ["CUT", "FIRST", "LAST", "PART", "PARTS", "SplitCall"]
 
-_PARTS_PER_THREAD = 2
-
-
 class _Plan:
     """How the arguments of one combination of types are handed over."""
 
@@ -77,15 +74,19 @@ class SplitCall:
     PARTS (see `pool_code`); the others go to each part as they are. There are as many rows as arrays that are cut have;
     else the argument for LAST or PARTS says how many. multiple: all parts but the last end at a multiple of so many
     rows. elements: the number of elements, given the arguments, of which ``grain`` are worth a thread; without it all
-    threads take part.
+    threads take part. parts_per_thread: with more than one, a thread that comes late, or loses its core for a while,
+    does fewer of them.
     """
 
-    __slots__ = ("cut", "elements", "grain", "last", "multiple", "plans", "roles", "run", "text_file")
+    __slots__ = (
+        "cut", "elements", "grain", "last", "multiple", "parts_per_thread", "plans", "roles", "run", "text_file",
+    )  # fmt: skip
 
     def __init__(
         self, run: Any, roles: Mapping[int, int], elements: Callable[[tuple[Any, ...]], int] | None = None,
-        grain: int = 1, multiple: int = 1,
+        grain: int = 1, multiple: int = 1, parts_per_thread: int = 2,
     ):  # fmt: skip
+        self.parts_per_thread = parts_per_thread
         self.run, self.roles, self.text_file = run, roles, run.text_file
         self.elements, self.grain, self.multiple = elements, grain, multiple
         self.cut = next((k for k, role in roles.items() if role == CUT), None)
@@ -114,8 +115,7 @@ class SplitCall:
         count = threads.get_num_threads()
         if self.elements is not None:
             count = min(count, self.elements(args) // self.grain)
-        # More parts than threads: one that comes late, or loses its core for a while, does fewer of them.
-        return rows, count, min(rows // self.multiple, _PARTS_PER_THREAD * count, MOST_PARTS)
+        return rows, count, min(rows // self.multiple, self.parts_per_thread * count, MOST_PARTS)
 
     def __call__(self, *args: Any) -> None:
         rows, count, parts = self._cuts(args)

@@ -20,6 +20,7 @@ from jitgrad.kernels.loops.recurrent_steps import (
     lstm_slopes,
     lstm_steps,
     outputs_before_projection,
+    pack,
     rnn_slopes,
     rnn_steps,
     states_before,
@@ -67,8 +68,9 @@ def _weight(weight, form, starts):
     columns, width = weight.shape[1 - form], PANEL // weight.itemsize
     if starts.size <= _PACKED_FROM or columns % width or not _PACKS or weight.dtype.char not in "fd":
         return weight, form
-    shape = (-1, width, weight.shape[1]) if form else (weight.shape[0], -1, width)
-    return np.ascontiguousarray(weight.reshape(shape).transpose((0, 2, 1) if form else (1, 0, 2))).reshape(-1, width), 2
+    packed = np.empty((weight.size // width, width), weight.dtype)
+    pack.call(weight, form, packed)
+    return packed, 2
 
 
 def _inputs(weight, form, samples, starts):

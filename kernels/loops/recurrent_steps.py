@@ -20,8 +20,8 @@ from jitgrad.kernels.words import sigmoid, tanh
 from jitgrad.kernels.words.vocabulary import T, gemm
 
 __all__ = [
-    "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "rnn_slopes", "rnn_steps",
-    "states_before", "sum_rows_into",
+    "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "pack", "rnn_slopes",
+    "rnn_steps", "states_before", "sum_rows_into",
 ]  # fmt: skip
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
@@ -344,10 +344,36 @@ def rnn_slopes(slopes, dh, dx, x_weight, g, out, weight, form, relu, starts, rev
 # -- around the steps -----------------------------------------------------------------------------------------
 
 
-@loop
-def states_before(out, h0, starts, reverse, earlier):
+def _panels(weight, turned, out):
+    return weight.shape[1 - turned] // out.shape[1], weight.size
+
+
+@loop(pieces=_panels, grain=1 << 14, parts_per_thread=1)
+def pack(weight, turned, out, first, last):
+    """A matrix, or its transpose (``turned`` 1), in blocks of columns, as ``multiply_packed`` takes it."""
+    width, inner = out.shape[1], weight.shape[turned]
+    for panel in range(first, last):
+        target, column = out[panel * inner : (panel + 1) * inner], panel * width
+        if turned:
+            for j in range(width):
+                row = weight[column + j]
+                for k in range(inner):
+                    target[k, j] = row[k]
+        else:
+            for k in range(inner):
+                row, place = weight[k, column : column + width], target[k]
+                for j in range(width):
+                    place[j] = row[j]
+
+
+def _steps(out, h0, starts, reverse, earlier):
+    return starts.size - 1, out.size
+
+
+@loop(pieces=_steps, parts_per_thread=1)
+def states_before(out, h0, starts, reverse, earlier, first, last):
     """The states ahead of all steps."""
-    for t in range(starts.size - 1):
+    for t in range(first, last):
         for i in range(starts[t + 1] - starts[t]):
             at = row_before(starts, t, reverse, i)
             row, target = out[at] if at >= 0 else h0[i], earlier[starts[t] + i]
@@ -355,11 +381,20 @@ def states_before(out, h0, starts, reverse, earlier):
                 target[j] = row[j]
 
 
-@loop
-def sum_rows_into(x, out):
+_LINE = 32  # columns of a piece: whole lines of a cache
+
+
+def _lines(x, out):
+    return -(-out.size // _LINE), x.size
+
+
+@loop(pieces=_lines, parts_per_thread=1)
+def sum_rows_into(x, out, first, last):
     """The sum of the rows."""
-    out[:] = T(0)
+    begin, end = first * _LINE, min(last * _LINE, out.size)
+    total = out[begin:end]
+    total[:] = T(0)
     for r in range(x.shape[0]):
-        row = x[r]
-        for j in range(out.size):
-            out[j] += row[j]
+        row = x[r, begin:end]
+        for j in range(row.size):
+            total[j] += row[j]
