@@ -23,6 +23,7 @@ import numba
 from numba.core import config
 from numba.core.compiler import Compiler
 
+from jitgrad.kernels.call_signatures import kept_signatures
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.disk_cache import DiskCache
@@ -44,21 +45,22 @@ import numpy as np
 from numba import njit
 """
 _Words = tuple[tuple[str, str, str], ...]
-# What is imported where a text has the word: (word, file of kernels/words, names).
+# What is imported where a text has the word: (word, file in kernels, names).
 IMPORTED: _Words = (
-    ("scratch(", "scratch", "scratch"),
-    (" gemm(", "gemm", "gemm"),
-    (" gemm_part(", "gemm", "gemm_part"),
-    (" product_tile(", "tile", "product_tile"),
-    (" sum_tile(", "tile", "sum_tile"),
-    ("array_at(", "memory", "array_at, number_at"),
-    ("_within", "checked_index", "_within, _within_flat"),
-    ("_places(", "winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
-    ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
+    (" draw(", "mersenne_twister", "draw"),
+    ("scratch(", "words/scratch", "scratch"),
+    (" gemm(", "words/gemm", "gemm"),
+    (" gemm_part(", "words/gemm", "gemm_part"),
+    (" product_tile(", "words/tile", "product_tile"),
+    (" sum_tile(", "words/tile", "sum_tile"),
+    ("array_at(", "words/memory", "array_at, number_at"),
+    ("_within", "words/checked_index", "_within, _within_flat"),
+    ("_places(", "words/winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
+    ("float16(", "words/half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
 # The same for text of ours alone; a user's may call Python's and NumPy's functions with what it likes.
-REPLACED: _Words = (("min(", "extremes", "min"), ("max(", "extremes", "max"))
-NEW_ARRAYS: _Words = (("np.empty(", "new_arrays", "numpy as np"), ("np.zeros", "new_arrays", "numpy as np"))
+REPLACED: _Words = (("min(", "words/extremes", "min"), ("max(", "words/extremes", "max"))
+NEW_ARRAYS: _Words = (("np.empty(", "words/new_arrays", "numpy as np"), ("np.zeros", "words/new_arrays", "numpy as np"))
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
@@ -83,7 +85,7 @@ class _Timed:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
             # The collector would take a fifth of the time to find that nearly all of Numba's objects are in use.
-            with numba_setting("BOUNDSCHECK", None), paused_collector():
+            with numba_setting("BOUNDSCHECK", None), kept_signatures(), paused_collector():
                 # Another thread that called it at the same time may have been faster.
                 known = tuple(getattr(signature, "args", signature)) in self.overloads
                 try:
@@ -155,9 +157,9 @@ def _raises(tree: ast.AST) -> bool:
 @functools.cache
 def _import_words(file: str, names: str) -> str:
     """A line for a kernel's text that imports words, with a digest of their file: another version, another kernel."""
-    path = Path(__file__).with_name("words") / f"{file}.py"
+    path = Path(__file__).parent / f"{file}.py"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.exists() else ""
-    return f"from jitgrad.kernels.words.{file} import {names}  # {digest}\n"
+    return f"from jitgrad.kernels.{file.replace('/', '.')} import {names}  # {digest}\n"
 
 
 def _imports(text: str, of_user: bool) -> str:
@@ -167,6 +169,20 @@ def _imports(text: str, of_user: bool) -> str:
     if not of_user and ".view(" not in text:
         words += NEW_ARRAYS
     return "".join(dict.fromkeys([_import_words(file, names) for word, file, names in words if word in text]))
+
+
+# Numbers of a dtype. As names of the module each is one step for Numba to infer and to lower, as calls three.
+_CONSTANT = re.compile(
+    r"np\.int64\(-?\d+\)\.view\(np\.float64\)"
+    r"|\b(?:T|A|np\.(?:float|u?int)(?:32|64))\(-?\d[\d.]*(?:e-?\d+)?(?: \*\* \(-\d+\))?\)(?!\.)"
+)
+
+
+def _with_constants(text: str) -> tuple[str, dict[str, str]]:
+    """The text with a name in the place of each number of a dtype, and what stands for it there."""
+    names: dict[str, str] = {}
+    named = _CONSTANT.sub(lambda found: names.setdefault(found[0], f"_number{len(names)}"), text)
+    return named, {name: number for number, name in names.items()}
 
 
 def compile_text(
@@ -194,7 +210,10 @@ def compile_text(
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
     with numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
-        exec(compile(text, filename, "exec"), module.__dict__)
+        named, numbers = _with_constants(text)
+        exec(compile(named, filename, "exec"), module.__dict__)
+        for number, expression in numbers.items():
+            setattr(module, number, eval(expression, module.__dict__))
         for d in definitions:
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
         share_inlined(module, name, InlinedPipeline)

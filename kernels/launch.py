@@ -165,7 +165,7 @@ class Loop(Kernel):
 
     def __init__(
         self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int,
-        pieces: Callable[..., tuple[int, int]] | None, parts_per_thread: int,
+        pieces: Callable[..., tuple[int, int]] | None, parts_per_thread: int = 2,
     ):  # fmt: skip
         inline = INLINE_REASSOC if reassoc else INLINE
         self.source, self.pieces = LoopSource(function, inline=inline, uncounted=uncounted(inline)), pieces

@@ -36,7 +36,7 @@ ANY_ORDER = "  # in any order"
 # Functions that write to an array, and the position of that among their arguments.
 _WRITING = {
     "gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,), "gradient_places": (4,),
-    "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,),
+    "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,), "draw": (0, 1),
 }  # fmt: skip
 _CHANGING = ("fill", "partition", "sort")  # methods of arrays that write to them
 # Methods and functions of NumPy whose result may share memory with an array.

@@ -18,8 +18,8 @@ import numpy as np
 
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.generator_state import STATE_WORDS, integer_range, pack_state, unpack_state
-from jitgrad.kernels.words.random import box_muller, draw, next_normals, uniforms32, uniforms64
-from jitgrad.kernels.words.vocabulary import T, scratch
+from jitgrad.kernels.words.random import box_muller, next_normals, uniforms32, uniforms64
+from jitgrad.kernels.words.vocabulary import T, draw, scratch
 
 __all__ = [
     "STATE_WORDS",

@@ -1,4 +1,4 @@
-"""Words of the random kernels: MT19937, uniforms, and Box and Muller as PyTorch rounds them.
+"""Words of the random kernels: uniforms, and Box and Muller as PyTorch rounds them.
 
 Indices are uint64 here and in the kernels: a signed one might be negative, and the code that would
 wrap it round keeps loops from vectorising (half the speed).
@@ -8,46 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.words.vocabulary import scratch, word
+from jitgrad.kernels.words.vocabulary import draw, scratch, word
 
-__all__ = ["box_muller", "draw", "next_normal", "next_normals", "uniform64", "uniforms32", "uniforms64"]
-
-
-@word(internal=True)
-class draw:
-    """Put the generator's next ``count`` words into ``words``; return how many are used now.
-
-    The kernel stores that in ``state[624]`` itself: `loop` takes what a kernel's own text stores
-    for its outputs. MT19937 makes 624 words at a time; each needs the one 397 places on, and a
-    loop that is split where this wraps round reads nothing that it has just written.
-    """
-
-    def any(state, words, count):
-        used = np.uint64(state[624])
-        done = np.uint64(0)
-        while done < count:
-            if used == 0 or used == 624:
-                begin, end, ahead = np.uint64(0), np.uint64(227), np.uint64(397)
-                for _ in range(2):
-                    for i in range(begin, end):
-                        # The recurrence of Matsumoto and Nishimura: the top bit of one word, the lower 31 of the next.
-                        y = (state[i] & 0x80000000) | (state[i + np.uint64(1)] & 0x7FFFFFFF)
-                        state[i] = state[i + ahead] ^ (y >> 1) ^ ((y & 1) * 0x9908B0DF)
-                    state[624] = state[0]  # the last word's neighbour is the first, already new
-                    begin, end, ahead = end, np.uint64(624), -end
-                used = np.uint64(0)
-            left = np.uint64(624) - used
-            take = left if count - done > left else count - done
-            for i in range(take):
-                # Tempering, which equidistributes the bits of what is handed out.
-                y = state[used + i]
-                y ^= y >> 11
-                y ^= (y << 7) & 0x9D2C5680
-                y ^= (y << 15) & 0xEFC60000
-                words[done + i] = y ^ (y >> 18)
-            done += take
-            used += take
-        return used
+__all__ = ["box_muller", "next_normal", "next_normals", "uniform64", "uniforms32", "uniforms64"]
 
 
 @word(internal=True)

@@ -43,8 +43,8 @@ import numpy as np
 from jitgrad.kernels.words.syntax import Transformer, definition, expression, nodes, parameters, parse
 
 __all__ = [
-    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "gemm", "gemm_part", "gradient_places", "horner",
-    "product_tile", "scratch", "sum_tile", "tile_places", "tile_results", "vectorized", "word",
+    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "draw", "gemm", "gemm_part", "gradient_places",
+    "horner", "product_tile", "scratch", "sum_tile", "tile_places", "tile_results", "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -53,6 +53,7 @@ __all__ = [
 T = D = np.float64
 horner: Any = None
 scratch: Any = None
+draw: Any = None  # likewise, of mersenne_twister.py
 gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
 product_tile: Any = None  # and of tile.py

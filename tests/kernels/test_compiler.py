@@ -1,5 +1,6 @@
 """The disk cache: right results whatever the folder looks like, and no kernel mixed up."""
 
+import operator
 import os
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from fractions import Fraction
 import numba
 import numpy as np
 import pytest
+from numba.core import types
+from numba.core.registry import cpu_target
 
 from jitgrad.kernels import cache_files, cache_lock, compiler, disk_cache
+from jitgrad.kernels.call_signatures import kept_signatures
 from jitgrad.kernels.statistics import statistics
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
@@ -220,6 +224,40 @@ for name in sys.argv[1].split():
     getattr(jitgrad, name)(x)
 print(statistics.compiled, statistics.loaded)
 """
+
+
+def test_numbers_of_a_dtype_are_names_of_the_module(cache):
+    text = (
+        "T = np.float32\ndef scale(x, out):\n    for i in range(x.size):\n"
+        "        half = np.int64(4602678819172646912).view(np.float64)\n"
+        "        bits = np.int32(1065353216).view(np.float32)\n"
+        "        out[i] = T(2.5e-1) * x[i] + T(half) + bits * np.float32(-1.0) + T(2.0 ** (-2))\n"
+    )
+    named, numbers = compiler._with_constants(text)
+    expected = ["np.int64(4602678819172646912).view(np.float64)", "T(2.5e-1)", "np.float32(-1.0)", "T(2.0 ** (-2))"]
+    assert list(numbers.values()) == expected
+    assert "T(half)" in named
+    assert "np.int32(1065353216).view(np.float32)" in named
+    x, out = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    compiler.compile_text("scale", text)(x, out)
+    assert out.tolist() == (0.25 * x - 0.25).tolist()
+
+
+def test_signatures_are_kept_for_the_time_of_a_compilation_only(cache):
+    find, asked = types.Function.get_call_type, []
+    with kept_signatures():
+        add = cpu_target.typing_context.resolve_value_type(operator.add)
+        given = types.float32, types.float64
+        add.get_call_type(cpu_target.typing_context, given, {})
+        template = add.templates[0]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(template, "apply", lambda *args: asked.append(args))
+            assert add.get_call_type(cpu_target.typing_context, given, {}).return_type == types.float64
+    assert not asked
+    assert types.Function.get_call_type is find
+    with pytest.raises(compiler.KernelError):
+        compiler.compile_text("wrong", "def wrong(x):\n    x.nothing()\n")(np.zeros(3))
+    assert types.Function.get_call_type is find
 
 
 def test_a_kernel_on_disk_depends_on_no_other(tmp_path):

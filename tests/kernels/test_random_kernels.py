@@ -61,6 +61,13 @@ def test_uniforms_are_numpys_words():
     np.testing.assert_array_equal(np.concatenate(parts), expected)
 
 
+def test_words_in_pieces_are_those_at_once():
+    sizes = [1, 2, 15, 16, 17, 226, 227, 228, 400, 623, 624, 625, 1, 1300]
+    state, whole = seeded(7), np.random.RandomState(7).randint(0, 1 << 32, sum(sizes), np.uint32)
+    found = [take(random.integers, state, n, I64, 0, 1 << 32, False) for n in sizes]
+    assert np.concatenate(found).tolist() == whole.tolist()
+
+
 def test_few_normals_keep_the_odd_one():
     state = seeded(0)
     first = take(random.normal_few, state, 3, F32, 0.0, 1.0)
