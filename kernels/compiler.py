@@ -210,7 +210,8 @@ def compile_text(
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
     with numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
-        named, numbers = _with_constants(text)
+        # In a user's text T and A may be anything.
+        named, numbers = (text, {}) if definitions else _with_constants(text)
         exec(compile(named, filename, "exec"), module.__dict__)
         for number, expression in numbers.items():
             setattr(module, number, eval(expression, module.__dict__))
