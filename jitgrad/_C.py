@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
+from jitgrad.core.errors import LinAlgError
 from jitgrad.core.grad_mode import set_enabled, state
 from jitgrad.core.layout import Size
 from jitgrad.core.missing_names import explain_missing_names
@@ -27,6 +28,7 @@ __all__ = [
 _has_torch_function, _has_torch_function_unary = has_torch_function, has_torch_function_unary
 _has_torch_function_variadic, _disabled_torch_function_impl = has_torch_function_variadic, DISABLED
 TensorBase = _TensorBase = Tensor
+_LinAlgError = LinAlgError
 
 
 class _EnableTorchFunction:

@@ -103,7 +103,7 @@ def install(quiet: bool = False) -> None:
     sys.meta_path.insert(0, _finder)
     _set_version(TorchVersion(f"{FOLLOWED}+jitgrad.{_own_version}"))
     sys.modules["torch"] = jitgrad
-    vars(jitgrad)["__name__"] = "torch"  # libraries compare it with the path by which they name a function
+    _set_names("torch")
     tell_children(install, installed)
     if not quiet and not os.environ.get("JITGRAD_QUIET"):
         print(f"jitgrad.compat: `import torch` means jitgrad {_own_version} in this process", file=sys.stderr)
@@ -115,10 +115,15 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     _set_version(_own_version)
-    vars(jitgrad)["__name__"] = "jitgrad"
+    _set_names("jitgrad")
     for name in [n for n in sys.modules if _own_name(n)]:
         if getattr(sys.modules[name], "__name__", "").split(".")[0] == "jitgrad":
             del sys.modules[name]
+
+
+def _set_names(name: str) -> None:
+    """What libraries compare with the path by which they name a function, and choose a backend for an array by."""
+    vars(jitgrad)["__name__"] = jitgrad.Tensor.__module__ = name
 
 
 def _set_version(version: str) -> None:

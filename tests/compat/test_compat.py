@@ -21,6 +21,8 @@ assert torch is jitgrad and nn is jitgrad.nn and F is functional is jitgrad.nn.f
 assert sys.modules["torch.optim"] is jitgrad.optim and nn.__spec__.name == "jitgrad.nn"
 assert importlib.metadata.version("torch") == torch.__version__ == torch.version.__version__
 assert torch.__version__ >= "2.9" and torch.__version__ > (2, 0) and "2.0" < torch.__version__ < "2.14"
+assert type(torch.ones(1)).__module__ == "torch" == torch.__name__  # by which libraries choose a backend
+assert torch._C._LinAlgError is torch.linalg.LinAlgError
 assert importlib.util.find_spec("torch.nn") and importlib.util.find_spec("torch.no_such_module") is None
 try:
     import torch.no_such_module
