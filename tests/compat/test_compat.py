@@ -63,7 +63,7 @@ def test_an_error_shows_the_script_s_frames_first(script):
     done = python("-m", "jitgrad", "run", str(script), "fail", JITGRAD_QUIET="1")
     lines = done.stderr.splitlines()
     assert done.returncode == 1 and lines[0] == "Traceback (most recent call last):"
-    assert lines[1] == f'  File "{script}", line 22, in <module>'
+    assert lines[1] == f'  File "{script}", line 24, in <module>'
     assert lines[-1].startswith("RuntimeError: The size of tensor a (2) must match")
 
 
