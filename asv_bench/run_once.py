@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import sys
+import contextlib
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ QUICK = {"number": 1, "repeat": 1, "min_run_count": 1, "rounds": 1, "warmup_time
 def run(benchmark: Any) -> int:
     """Run a benchmark with all of its arguments; how often that was."""
     benchmark.set_cache(benchmark.do_setup_cache() if benchmark.setup_cache_key else None)
-    count = len(list(itertools.product(*benchmark.params)))
+    count = math.prod(map(len, benchmark.params))
     for k in range(count):
         if benchmark.params:
             benchmark.set_param_idx(k)
@@ -35,12 +34,11 @@ def run(benchmark: Any) -> int:
 def main() -> None:
     folder = Path(__file__).resolve().parent / "benchmarks"
     update_sys_path(str(folder))
-    with tempfile.TemporaryDirectory() as scratch:  # caches of benchmarks lie in the current folder
-        os.chdir(scratch)
+    # Benchmarks keep kernels of their own in the current folder.
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
         for benchmark in disc_benchmarks(str(folder)):
             print(f"{benchmark.name}: {run(benchmark)}", flush=True)
-        os.chdir(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

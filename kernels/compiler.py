@@ -171,7 +171,7 @@ def _imports(text: str, of_user: bool) -> str:
     return "".join(dict.fromkeys([_import_words(file, names) for word, file, names in words if word in text]))
 
 
-# Numbers of a dtype. As names of the module each is one step for Numba to infer and to lower, as calls three.
+# Constants such as T(0.5). As a global of the module a constant is one statement of Numba's IR; as a call it is three.
 _CONSTANT = re.compile(
     r"np\.int64\(-?\d+\)\.view\(np\.float64\)"
     r"|\b(?:T|A|np\.(?:float|u?int)(?:32|64))\(-?\d[\d.]*(?:e-?\d+)?(?: \*\* \(-\d+\))?\)(?!\.)"
@@ -179,7 +179,7 @@ _CONSTANT = re.compile(
 
 
 def _with_constants(text: str) -> tuple[str, dict[str, str]]:
-    """The text with a name in the place of each number of a dtype, and what stands for it there."""
+    """The text with constants replaced by names of globals, and the expression of each, by name."""
     names: dict[str, str] = {}
     named = _CONSTANT.sub(lambda found: names.setdefault(found[0], f"_number{len(names)}"), text)
     return named, {name: number for number, name in names.items()}
@@ -210,7 +210,7 @@ def compile_text(
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
     with numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
-        # In a user's text T and A may be anything.
+        # In a user's text T and A may be functions.
         named, numbers = (text, {}) if definitions else _with_constants(text)
         exec(compile(named, filename, "exec"), module.__dict__)
         for number, expression in numbers.items():

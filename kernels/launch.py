@@ -339,7 +339,8 @@ def loop(
     ``pieces`` is for work that is cut otherwise: given the arguments it returns how many pieces there are, and of
     how many elements in all, where threads pay from ``grain`` on. The function then has two more parameters, the
     first piece that it is to do and the one after its last. Every thread gets all of the arrays, so pieces may not
-    write to the same element. ``parts_per_thread`` is 1 for work that each part has to prepare.
+    write to the same element. ``parts_per_thread``: into how many parts the share of a thread is cut, so that a quick
+    thread takes over parts of a slow one; 1 where each part has costs of its own, such as copies.
     """
 
     def wrap(function: Callable[..., None]) -> Loop:

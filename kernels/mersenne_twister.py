@@ -50,7 +50,7 @@ def fill(state, words, count):
 
 
 def renew(place, end, other):
-    """New words up to ``end``, from those ``other`` bytes away."""
+    """Replace the words from address ``place`` to ``end``; each takes part of the next and of that ``other`` bytes away."""
     while place + BYTES * WORDS <= end:
         twist_vector(place, other)
         place += BYTES * WORDS
@@ -60,7 +60,7 @@ def renew(place, end, other):
 
 
 def hand_out(state, words, size):
-    """Words of the state, tempered."""
+    """Write ``size`` bytes of the state, tempered, to ``words``."""
     done = 0
     while done + BYTES * WORDS <= size:
         temper_vector(state + done, words + done)

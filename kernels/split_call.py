@@ -74,8 +74,7 @@ class SplitCall:
     PARTS (see `pool_code`); the others go to each part as they are. There are as many rows as arrays that are cut have;
     else the argument for LAST or PARTS says how many. multiple: all parts but the last end at a multiple of so many
     rows. elements: the number of elements, given the arguments, of which ``grain`` are worth a thread; without it all
-    threads take part. parts_per_thread: with more than one, a thread that comes late, or loses its core for a while,
-    does fewer of them.
+    threads take part. parts_per_thread: see ``loop``.
     """
 
     __slots__ = (

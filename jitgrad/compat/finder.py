@@ -122,7 +122,7 @@ def uninstall() -> None:
 
 
 def _set_names(name: str) -> None:
-    """What libraries compare with the path by which they name a function, and choose a backend for an array by."""
+    """Set the module names by which libraries recognise torch's functions, and choose a backend for tensors."""
     vars(jitgrad)["__name__"] = jitgrad.Tensor.__module__ = name
 
 

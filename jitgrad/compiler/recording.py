@@ -96,7 +96,7 @@ class Recording:
             self._coverage.discard(id(root))
 
     def _keep(self, root: Any) -> None:
-        """Keep the present contents of new memory, from which each run starts: what is written by now is so again."""
+        """Keep a copy of what new memory holds now: every run begins with it, and repeats the launches so far."""
         first = self._coverage.first_launch(root, len(self.launches))
         self.initial[id(root)] = root, root.copy(order="K"), first
 

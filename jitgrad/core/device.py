@@ -158,9 +158,11 @@ def resolve(value: Any) -> Any:
 
 def get_device_module(device: Any = None) -> Any:
     """The module of a device's type: ``jitgrad.cpu``, ``jitgrad.cuda``; by default that of the accelerator, if any."""
+    import jitgrad
+
     kind = str(getattr(device, "type", device)).partition(":")[0] if device is not None else "cpu"
-    if device is None and import_module("jitgrad.cuda").is_available():
+    if device is None and jitgrad.cuda.is_available():
         kind = "cuda"
     if kind not in ("cpu", "cuda", "mps", "xpu", "mtia"):
         raise RuntimeError(f"Invalid value of '{device}'. Expect torch.device, str, or None.")
-    return import_module(f"jitgrad.{kind}")
+    return getattr(jitgrad, kind)

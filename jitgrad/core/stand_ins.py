@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from importlib import import_module
 from typing import Any
 
 from jitgrad.core.absent import absent
@@ -55,7 +54,9 @@ def detach(input: Any) -> Any:
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch ``autograd.set_detect_anomaly`` on or off, for good."""
-    import_module("jitgrad.autograd").set_detect_anomaly(enabled, check_nan)
+    import jitgrad
+
+    jitgrad.autograd.set_detect_anomaly(enabled, check_nan)
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:

@@ -203,6 +203,8 @@ class without_modes:
 
 def activate() -> None:
     """Have every op ask its arguments from now on."""
+    import jitgrad
+
     global _active
     if _active:
         return
@@ -215,8 +217,7 @@ def activate() -> None:
             if isinstance(plain, property):
                 _let_ask(name, plain)
                 setattr(Tensor, name, plain)  # whoever has cached what it calls asks again
-        parameter = import_module("jitgrad.nn.parameter")
-        PLAIN.update({parameter.Parameter, parameter.Buffer})
+        PLAIN.update({jitgrad.nn.Parameter, jitgrad.nn.Buffer})
         register_methods()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -94,7 +94,6 @@ class Differentiable:
         if self.outputs:
             rule = PairOutputs(PairNames(self.name, self.parameters, nondifferentiable), shape, dtype)
             layouts = self._layouts(rule)
-        self.functions: dict[str, Any] = {}
         self._order = [[*self.inputs, *self.outputs].index(p) for p in self.parameters]
         self.op = DerivedOp(self.name, self.inputs, self._derivation, layouts, check, nondifferentiable)
 
@@ -128,26 +127,25 @@ class Differentiable:
         wanted = tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
         return gradient_function(derivation.adjoint(wanted)).text(f"{self.name}_gradient")
 
-    @property
+    @functools.cached_property
     def adjoint(self) -> Any:
         """``(arguments, seeds) -> gradients``, for compiled callers too: see ``numba_grad``.
 
         A seed for each result of floats, of its shape; a tuple with a gradient for each float among the arguments.
         """
-        return self._made_once("adjoint_function")
+        from jitgrad.extend.numba_functions import adjoint_function  # few programs need what it imports
 
-    @property
+        return adjoint_function(self)
+
+    @functools.cached_property
     def tangent(self) -> Any:
         """``(arguments, directions) -> (results..., tangents...)``, for compiled callers too.
 
         A direction for each float among the arguments; a tangent for each result of floats.
         """
-        return self._made_once("tangent_function")
+        from jitgrad.extend.numba_functions import tangent_function
 
-    def _made_once(self, maker: str) -> Any:
-        if maker not in self.functions:
-            self.functions[maker] = getattr(importlib.import_module("jitgrad.extend.numba_grad"), maker)(self)
-        return self.functions[maker]
+        return tangent_function(self)
 
     def derivation_of(self, kinds: tuple[Kind, ...]) -> Derivation:
         """What is derived for parameters of these kinds, which it has in the function's own order."""

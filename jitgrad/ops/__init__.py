@@ -37,7 +37,9 @@ def __getattr__(name: str) -> Any:
         return _lazy(name)
     if find_spec(f"{__name__}.{name}") is not None:
         return import_module(f"{__name__}.{name}")
-    return import_module("jitgrad.library.operators").namespace(name)
+    import jitgrad
+
+    return jitgrad.library.operators.namespace(name)
 
 
 def load_library(path: str) -> None:

@@ -163,12 +163,16 @@ def tile_entry(kind: str, work: int) -> int:
     return product_entry(kind, work) if by_tiles(kind, work) else 0
 
 
-def _cut(x, y, out, x_turned, y_turned, entry):
-    """Pieces are panels of columns of a wide result where there are several for each thread, else rows of a tile."""
+def shared_panels(out):
+    """The panels of columns that threads share, if the result is wide and has several for each; 0: they share rows."""
     rows, columns = out.shape
     panels = columns * out.itemsize // PANEL
-    wide = columns > rows and panels >= _PANELS
-    return panels if wide else -(-rows // ROWS), x.size * columns >> _WORK
+    return panels if columns > rows and panels >= _PANELS else 0
+
+
+def _cut(x, y, out, x_turned, y_turned, entry):
+    """Pieces are panels of columns, or rows of a tile."""
+    return shared_panels(out) or -(-out.shape[0] // ROWS), x.size * out.shape[1] >> _WORK
 
 
 # Each part copies what it needs of both sides, so there are no more parts than threads: with twice as many 512 x 1120
@@ -180,8 +184,8 @@ def tile_product(x, y, out, x_turned, y_turned, entry, first, last):
     entry: the address of a product's machine code, see ``product_parts.py``.
     """
     rows, columns = out.shape
-    panels, row, column = columns * out.itemsize // PANEL, 0, 0
-    if columns > rows and panels >= _PANELS:
+    panels, row, column = shared_panels(out), 0, 0
+    if panels:
         column, end = first * PANEL // out.itemsize, columns if last >= panels else last * PANEL // out.itemsize
         columns = end - column
     else:

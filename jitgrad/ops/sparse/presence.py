@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from importlib import import_module
 from typing import Any, NoReturn
 
 from jitgrad.core import dtypes, formatting
@@ -185,7 +184,9 @@ def _rebuild_sparse(kind: str, indices: Any, values: Tensor, shape: Any, coalesc
 
 def _reduce(self: Any, protocol: Any) -> Any:
     if saving.active:
-        return import_module("jitgrad.ops.sparse.files").call_of(self)  # which no other program needs
+        from jitgrad.ops.sparse.files import call_of  # which no other program needs
+
+        return call_of(self)
     p = self._pattern
     args = p.kind, tuple([i.detach() for i in p.indices]), self._stored.detach(), tuple(p.shape), p.coalesced
     return _rebuild_sparse, (*args, self._requires_grad)
