@@ -50,7 +50,7 @@ def fill(state, words, count):
 
 
 def renew(place, end, other):
-    """Replace the words from address ``place`` to ``end``: each depends on the next and on that ``other`` bytes away."""
+    """Replace the words from ``place`` to ``end``: each depends on the next and on that ``other`` bytes away."""
     while place + BYTES * WORDS <= end:
         twist_vector(place, other)
         place += BYTES * WORDS
