@@ -28,9 +28,9 @@ __all__ = ["INNER_BY_BLAS", "by_tiles", "inner_product_entry", "multiply_in_part
 _ROW_MAJOR, _AS_IT_IS = 101, 111  # of the interface of C to BLAS
 _WORDS = 14  # of an entry
 _ROWS_OF_A_PART = 64  # from so many on a part is quicker than one of all rows and some columns
-# Multiplications up to which tiles of our own were measured to be quicker than BLAS. They take 0.8 to 0.95 of the time of
-# OpenBLAS; with registers of 64 bytes 0.5 where that turns a matrix, and beyond they leave the second cache; with those
-# of 32 bytes (AMD Zen 3) 0.9 to 1.05 near the limit, 0.95 to 1.3 beyond.
+# Multiplications up to which tiles of our own were measured to be quicker than BLAS. They take 0.8 to 0.95 of the time
+# of OpenBLAS; with registers of 64 bytes 0.5 where that turns a matrix, and beyond they leave the second cache; with
+# those of 32 bytes (AMD Zen 3) 0.9 to 1.05 near the limit, 0.95 to 1.3 beyond.
 _BY_TILES = 1 << 28 if WIDE_REGISTERS else 1 << 24
 _INNER = 1 << 20  # about the multiplications of a product within a loop
 _kept: list[Any] = []  # machine code lives as long as its library
