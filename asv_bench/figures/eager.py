@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from benchmarks.gradients import GRADIENTS, SMALL_CALLS, gradient_of, small_call
+from benchmarks.gradients import GRADIENTS, SMALL_CALLS, small_call
 from benchmarks.rounds import take_turns, threads
 from benchmarks.steps import STEPS, TINY_STEPS
 from benchmarks.workloads import normal
@@ -19,7 +19,7 @@ from .table import Figure
 
 __all__ = ["EAGER"]
 
-# Elements, threads of either engine, and the ratio wanted.
+# Elements, of which `contenders` has the works, threads of either engine, and the ratio wanted.
 SIZES = ((16, 1, 1.2), (1 << 16, 1, 1.0), (1 << 22, 2, 0.9))
 
 
@@ -34,24 +34,28 @@ def tiny() -> None:
 
 
 def _steps(title: str, chosen: Iterable[str]) -> None:
-    for count in COUNTS:  # where another process wants a core, torch's threads wait for one another: up to 100 x
-        figure = Figure(f"{title}, {count} against {count} threads, each in a process of its own")
-        engines = engines_apart(count)
-        for name in chosen:
-            figure.add(name, turns_of_processes(engines, name, 2.0))
-        figure.show()
-        for engine in engines.values():
-            engine.close()
+    for count in COUNTS:
+        _apart(Figure(f"{title}, {count} against {count} threads"), count, 2.0, {name: name for name in chosen})
 
 
 def gradients() -> None:
     """Ops, forward and backward, at three sizes."""
     for size, count, limit in SIZES:
         figure = Figure(f"forward and backward of {size} elements, {count} against {count} threads", limit=limit)
-        with threads(count):
-            for name in GRADIENTS:
-                figure.add(name, take_turns(for_engines(lambda e: gradient_of(e, name, size)), 1.0))  # noqa: B023
-        figure.show()
+        _apart(figure, count, 1.0, {name: f"{name} of {size}" for name in GRADIENTS})
+
+
+def _apart(figure: Figure, count: int, seconds: float, works: Mapping[str, str]) -> None:
+    """Each engine in a process of its own: torch's threads, where others want a core, wait for one another, to 100 x.
+
+    works: by the name of a row that of the work.
+    """
+    engines = engines_apart(count)
+    for name, work in works.items():
+        figure.add(name, turns_of_processes(engines, work, seconds))
+    figure.show()
+    for engine in engines.values():
+        engine.close()
 
 
 def small() -> None:

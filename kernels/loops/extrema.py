@@ -64,7 +64,13 @@ def locate_rows(x, value, index):
     """Where each row first holds ``value``, or a NaN if that is its extremum."""
     last = x.shape[1] - 1
     for r in range(x.shape[0]):
-        row, wanted, i = x[r], value[r], 0
+        row, wanted, i, found = x[r], value[r], 0, False
+        # Steps without it are passed over: whether one holds it is found in vectors.
+        while i + 32 <= last and not found:
+            part = row[i : i + 32]
+            for k in range(part.size):
+                found |= (part[k] == wanted) | (part[k] != part[k])
+            i += 0 if found else 32
         # Ends at the last element at the latest: the value is known to be there.
         while i < last and not (row[i] == wanted or row[i] != row[i]):
             i += 1

@@ -163,6 +163,17 @@ def test_nan_of_either_sign_wins(sign):
     assert torch.tensor(long).argmax().item() == torch.tensor(long).argmin().item() == 777
 
 
+@pytest.mark.parametrize("value", [5.0, np.nan])
+def test_an_extremum_at_every_place_of_a_row(value):
+    n = 99  # some steps of places that are passed over together, and a part of one
+    rows = np.zeros((n, n), np.float32)
+    rows[np.arange(n), np.arange(n)] = value
+    rows[:50, 98] = value  # of equal ones the first is found
+    values, places = torch.tensor(rows).max(1)
+    assert places.tolist() == list(range(n))
+    np.testing.assert_array_equal(values.numpy(), value)
+
+
 def test_infinities_and_zeros_in_extrema():
     inf = float("inf")
     t = torch.tensor([[-inf, 0.0, -0.0], [inf, 1.0, -1.0]])
