@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 import linecache
+import marshal
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ import time
 import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import config
@@ -36,7 +37,7 @@ try:
 except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
-__all__ = ["PRELUDE", "KernelError", "compile_text"]
+__all__ = ["PRELUDE", "KernelError", "KernelText", "compile_kernel", "compile_text", "kernel_text"]
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -178,11 +179,44 @@ _CONSTANT = re.compile(
 )
 
 
-def _with_constants(text: str) -> tuple[str, dict[str, str]]:
-    """The text with constants replaced by names of globals, and the expression of each, by name."""
+def _with_constants(text: str) -> str:
+    """The text with constants replaced by names of globals, which its last lines define."""
     names: dict[str, str] = {}
     named = _CONSTANT.sub(lambda found: names.setdefault(found[0], f"_number{len(names)}"), text)
-    return named, {name: number for number, name in names.items()}
+    return "\n".join([named, *(f"{name} = {number}" for number, name in names.items())])
+
+
+class KernelText(NamedTuple):
+    """A kernel's text and what else decides its machine code; ``code``: what Python makes of the text, marshalled."""
+
+    name: str
+    text: str
+    fastmath: frozenset[str]
+    checked: bool
+    allocates: bool
+    key: str
+    code: bytes
+
+
+def kernel_text(
+    name: str, text: str, fastmath: frozenset[str] = CONTRACT, definitions: Sequence[Definition] = (),
+    checked: bool = False, allocates: bool = True,
+) -> KernelText:  # fmt: skip
+    """What `compile_text` compiles; its parameters."""
+    text = PRELUDE + _imports(text, of_user=bool(definitions)) + text
+    chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
+    # Machine code has the lines of the exceptions that it raises.
+    chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
+    key = hashlib.sha256(f"{text}{sorted(fastmath)}{chosen}".encode()).hexdigest()[:24]
+    # In a user's text T and A may be functions.
+    named = text if definitions else _with_constants(text)
+    code = marshal.dumps(compile(named, _file_name(name, key), "exec"))
+    return KernelText(name, text, fastmath, checked, allocates, key, code)
+
+
+def _file_name(name: str, key: str) -> str:
+    """The name of a text for tracebacks, which is that of its file in the cache, too."""
+    return f"<jitgrad {name}-{key}.py>"
 
 
 def compile_text(
@@ -196,33 +230,30 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = PRELUDE + _imports(text, of_user=bool(definitions)) + text
-    chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
-    # Machine code has the lines of the exceptions that it raises.
-    chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
-    key = hashlib.sha256(f"{text}{sorted(fastmath)}{chosen}".encode()).hexdigest()[:24]
-    stem = f"{name}-{key}"
-    module = types.ModuleType(f"jitgrad_kernel_{name}_{key}")
+    return compile_kernel(kernel_text(name, text, fastmath, definitions, checked, allocates), definitions)
+
+
+def compile_kernel(made: KernelText, definitions: Sequence[Definition] = ()) -> Any:
+    """The function of a text, see `compile_text`."""
+    name, text, filename = made.name, made.text, _file_name(made.name, made.key)
+    module = types.ModuleType(f"jitgrad_kernel_{name}_{made.key}")
     # Registered first: what is loaded from disk looks its module up by name.
     sys.modules[module.__name__] = module
-    filename = f"<jitgrad {stem}.py>"
     # Tracebacks, and Numba's errors, show the lines of generated text.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
     with numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
-        # In a user's text T and A may be functions.
-        named, numbers = (text, {}) if definitions else _with_constants(text)
-        exec(compile(named, filename, "exec"), module.__dict__)
-        for number, expression in numbers.items():
-            setattr(module, number, eval(expression, module.__dict__))
+        exec(marshal.loads(made.code), module.__dict__)
         for d in definitions:
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
         share_inlined(module, name, InlinedPipeline)
-        pipeline = Compiler if definitions else KernelPipeline
-        options = {"pipeline_class": pipeline, "_nrt": allocates, "boundscheck": checked, "fastmath": set(fastmath)}
+        options = {
+            "pipeline_class": Compiler if definitions else KernelPipeline, "_nrt": made.allocates,
+            "boundscheck": made.checked, "fastmath": set(made.fastmath),
+        }  # fmt: skip
         dispatcher = numba.njit(**OPTIONS, **options)(getattr(module, name))
     if hasattr(dispatcher, "_cache"):
-        dispatcher._cache = cache = DiskCache(stem, text)
+        dispatcher._cache = cache = DiskCache(f"{name}-{made.key}", text)
         dispatcher.compile = _Timed(name, dispatcher, cache)
         dispatcher._compile_for_args = _TooBig(dispatcher)
         dispatcher.text_file = filename

@@ -22,10 +22,11 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
-from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, compile_text
+from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_kernel, kernel_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
+from jitgrad.kernels.kept_texts import kept_text
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.statistics import compilation
@@ -191,6 +192,10 @@ class Loop(Kernel):
         """The self-contained source for compute dtype ``dtype``."""
         return f"{loop_head(dtype, self.source)}\n{self.source.text()}"
 
+    def _text(self, dtype: str) -> KernelText:
+        text = self.text(dtype)
+        return kernel_text(self.name, text, self.fastmath, allocates=makes_arrays(text))
+
     def origin(self) -> str:
         """Where the text of the latest variant is."""
         return _origin(next(reversed(self.variants.values()), None)) or self.name
@@ -201,8 +206,8 @@ class Loop(Kernel):
             self.variants[dtype] = WidenedLoop(self.variant(np.dtype("float32")), lambda: self.writes)
         elif dtype not in self.variants:
             start = time.perf_counter()
-            text = self.text(dtype.name)
-            self.variants[dtype] = compile_text(self.name, text, self.fastmath, allocates=makes_arrays(text))
+            made = kept_text(self.source.function, f"{dtype.name} {self.source.inline}", lambda: self._text(dtype.name))
+            self.variants[dtype] = compile_kernel(made)
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 
