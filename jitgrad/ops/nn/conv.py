@@ -115,7 +115,10 @@ def _batched(call: BatchedCall) -> Tensor:
 
 
 def _over_channels(g: Tensor) -> Tensor:
-    return g.sum((0, *range(2, g.ndim)))
+    """The sums over all dims but that of channels."""
+    places = tuple(range(2, g.ndim))
+    # In one step a row-major tensor, in which these dims are no neighbours, would be copied first.
+    return g.sum(places).sum(0) if g.is_contiguous() else g.sum((0, *places))
 
 
 _ONE, _TWO = ((1,), (0,), (1,)), ((2, 1), (1, 0), (1, 2))  # strides, paddings, dilations of the samples
