@@ -21,7 +21,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
-from jitgrad.kernels.any_order import MarkingLower
+from jitgrad.kernels.loop_marks import MarkingLower
 from jitgrad.kernels.python_call import is_callable, python_function
 
 __all__ = ["InlinedPipeline", "KernelPipeline"]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from jitgrad.kernels.codegen.rule_text import inline, with_divide, words_called, words_text
 from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.codegen.source import ONE_VECTOR
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import nodes, parse
 
@@ -113,7 +114,7 @@ def {name}({parameters}, shape, strides, first_row, last_row):
         row += run
         for _ in range(run):
             {repeated}
-            for i in range(shape[last]):
+            for i in range(shape[last]):{mark}
                 {loads}
                 {body}
                 {stores}
@@ -212,7 +213,7 @@ def elementwise_text(
     template = _TILED if tiled else _STRIDED if strided else _BLOCKED if limits else _FLAT
     return head + fill(
         template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK), tile=str(TILE),
-        first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
+        first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block", mark=ONE_VECTOR,
     )  # fmt: skip
 
 

@@ -28,10 +28,12 @@ from jitgrad.kernels.words.syntax import (
     ships_with_jitgrad,
 )  # fmt: skip
 
-__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError", "bases", "makes_arrays"]
+__all__ = ["ANY_ORDER", "ONE_VECTOR", "Definition", "LoopSource", "SourceError", "bases", "makes_arrays"]
 
-# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
+# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/loop_marks.py`.
 ANY_ORDER = "  # in any order"
+# The same where an iteration of the vector loop is to be one vector.
+ONE_VECTOR = "  # one vector at a time"
 
 # Functions that write to an array, and the position of that among their arguments.
 _WRITING = {

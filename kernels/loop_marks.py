@@ -1,8 +1,11 @@
-"""Loops whose iterations may run in any order, said to LLVM so that it makes vectors of them without asking.
+"""What LLVM is told of loops whose first lines end with a mark.
 
-Arrays of a user's loop are many, and LLVM doesn't know that none overlaps another. It compares the ends of all pairs
-ahead of each run of a loop; where that costs more than a tenth of the loop, the loop isn't made a vector. A ``for``
-whose line ends with `ANY_ORDER` has no iteration that reads or writes what another one writes: no comparison is needed.
+`ANY_ORDER`: no iteration reads or writes what another one writes. Arrays of a user's loop are many, and LLVM doesn't
+know that none overlaps another. It compares the ends of all pairs ahead of each run of a loop; where that costs more
+than a tenth of the loop, the loop isn't made a vector. With the mark it is, and nothing is compared.
+
+`ONE_VECTOR`: the vector loop takes one vector at a time, where LLVM would take up to four and leave what is less than
+that to a loop over numbers: rows of 8 to 24 float32 are copied in 0.6 to 0.8 of the time, rows of 100 in 1.05.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from llvmlite.ir.values import MDValue
 from numba.core import ir as numba_ir
 from numba.core.lowering import Lower
 
-from jitgrad.kernels.codegen.source import ANY_ORDER
+from jitgrad.kernels.codegen.source import ANY_ORDER, ONE_VECTOR
 from jitgrad.kernels.gathers import avoid_gathers
 from jitgrad.kernels.vector_width import widen
 
@@ -43,21 +46,41 @@ class MarkingLower(Lower):
         super().post_lower()
         widen(self.function, self.func_ir.func_id.func.__code__.co_filename)
         avoid_gathers(self.function, getattr(self.context.codegen(), "_tm_features", ""))
-        for header in self._marked_headers():
-            _mark(self.function, header)
+        for header, mark in self._marked_headers():
+            _MARKS[mark](self.function, header)
 
-    def _marked_headers(self) -> Iterator[Any]:
+    def _marked_headers(self) -> Iterator[tuple[Any, str]]:
         file = self.func_ir.func_id.func.__code__.co_filename
         for label, block in self.blocks.items():
             for s in block.body:
                 value = getattr(s, "value", None)
                 if isinstance(value, numba_ir.Expr) and value.op == "iternext":
-                    if linecache.getline(file, s.loc.line).rstrip().endswith(ANY_ORDER):
-                        yield self.blkmap[label]
+                    line = linecache.getline(file, s.loc.line).rstrip()
+                    for mark in (m for m in _MARKS if line.endswith(m)):
+                        yield self.blkmap[label], mark
 
 
-def _mark(function: Any, header: Any) -> None:
+def _say_loop_marks(function: Any, header: Any) -> None:
     """Say of a loop, given by the block that begins it, that nothing in memory ties its iterations."""
+    module = function.module
+    group = _Distinct(module, (), str(len(module.metadata)))
+    inside = _say(function, header, ["llvm.loop.parallel_accesses", group])
+    for block in inside:
+        for instruction in block.instructions:
+            if isinstance(instruction, (ir.LoadInstr, ir.StoreInstr)):
+                instruction.set_metadata("llvm.access.group", group)
+
+
+def _say_one_vector(function: Any, header: Any) -> None:
+    """Say of a loop that vectors are not to be taken several at a time."""
+    _say(function, header, ["llvm.loop.interleave.count", ir.Constant(ir.IntType(32), 1)])
+
+
+_MARKS = {ANY_ORDER: _say_loop_marks, ONE_VECTOR: _say_one_vector}
+
+
+def _say(function: Any, header: Any, what: list[Any]) -> set[Any]:
+    """Tell LLVM something of a loop; returns the loop's blocks."""
     before: dict[Any, list[Any]] = {block: [] for block in function.blocks}
     for block in function.blocks:
         for after in _successors(block):
@@ -71,16 +94,12 @@ def _mark(function: Any, header: Any) -> None:
             inside.add(block)
             waiting += before[block]
     module = function.module
-    group = _Distinct(module, (), str(len(module.metadata)))
-    independent = module.add_metadata(["llvm.loop.parallel_accesses", group])
+    said = module.add_metadata(what)
     loop = _Distinct(module, (), str(len(module.metadata)))
-    loop.operands = (loop, independent)
+    loop.operands = (loop, said)
     for block in ends:
         block.terminator.set_metadata("llvm.loop", loop)
-    for block in inside:
-        for instruction in block.instructions:
-            if isinstance(instruction, (ir.LoadInstr, ir.StoreInstr)):
-                instruction.set_metadata("llvm.access.group", group)
+    return inside
 
 
 def _successors(block: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Loops that say that their iterations may run at once."""
+"""Loops whose marks tell LLVM how to make vectors of them."""
 
 from __future__ import annotations
 
@@ -39,3 +39,23 @@ def test_no_comparison_of_addresses(monkeypatch, tmp_path):
     marked = code("marked", "  # in any order")
     assert "vector.body" in marked
     assert "icmp ult ptr" not in marked
+
+
+COPY = """
+def {name}(x, out):
+    for i in range(x.size):{mark}
+        out[i] = x[i]
+"""
+
+
+@pytest.mark.skipif(pipeline.KernelPipeline.__name__ != "KernelPipeline", reason="Numba's own stages")
+def test_one_vector_at_a_time(monkeypatch, tmp_path):
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
+    stores = []
+    for name, mark in (("several", ""), ("one", "  # one vector at a time")):
+        function, x = compile_text(name, COPY.format(name=name, mark=mark)), np.arange(99, dtype=np.float32)
+        out = np.zeros_like(x)
+        function(x, out)
+        assert out.tolist() == x.tolist()
+        stores.append(next(iter(function.inspect_llvm().values())).count("store <"))
+    assert stores[0] > stores[1] == 1
