@@ -50,6 +50,7 @@ _Words = tuple[tuple[str, str, str], ...]
 IMPORTED: _Words = (
     (" draw(", "mersenne_twister", "draw"),
     ("scratch(", "words/scratch", "scratch"),
+    ("prefetch(", "words/prefetch", "prefetch"),
     (" gemm(", "words/gemm", "gemm"),
     (" gemm_part(", "words/gemm", "gemm_part"),
     (" product_tile(", "words/tile", "product_tile"),

@@ -2,7 +2,8 @@
 
 To emit a loop's text its syntax tree, those of its helpers and those of the words that it calls are parsed, resolved
 and written out again: 7 ms a loop, and 3 for Python to compile the text. Both depend only on the sources of the
-folders that emit texts, whose digest is part of the file's name. Loops of users are emitted anew each time: what they
+folders that emit texts, whose digest is part of the file's name, and on which loop it is: of those that one function
+makes each has a name of its own. Loops of users are emitted anew each time: what they
 name may come from anywhere.
 """
 
@@ -30,7 +31,7 @@ def kept_text(function: Callable[..., Any], variant: str, make: Callable[[], Ker
     """The text of a loop's ``variant``, from disk; else what ``make`` returns, which is then kept there."""
     if not (function.__module__ or "").startswith(_LOOPS):
         return make()
-    decides = function.__module__, function.__qualname__, variant, _sources()
+    decides = function.__module__, function.__qualname__, function.__name__, variant, _sources()
     digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:24]
     path = cache_directory() / f"{function.__name__}-{digest}.text"
     with suppress(Exception):  # it isn't there, or whatever lies in the file: emitting it afresh is right

@@ -8,7 +8,6 @@ _CALLS = "several ops of 1 to 3 us each, where torch's is one call in C++"
 _NUMPY_FFT = "numpy.fft's call and its Python wrapper, 5 to 8 us; its transforms of few elements are slower than MKL's"
 _LAPACK = "three or four calls by way of NumPy's arrays"
 _SPARSE = "indices are checked, sorted and compared by ops on dense tensors, each a call"
-_MISSES = "rows are read at random places: torch fetches them ahead, which Numba's loops can't ask for"
 _WIDE = "made float32, computed and rounded: three launches where torch's is one"
 _STATE = "checks of a state and weights in Python, and a node for each step"
 _RULE = "the gradient is a rule of five to fifteen ops and products, each a call"
@@ -21,7 +20,7 @@ NOTES: dict[str, dict[str, str]] = {
         "linalg.ldl_factor": _LAPACK, "cholesky_inverse": _LAPACK, "linalg.qr": _LAPACK, "linalg.lu_solve": _LAPACK,
         "linalg.det of": _RULE, "linalg.det": _OPENBLAS, "linalg.slogdet": _OPENBLAS, "logdet": _OPENBLAS,
         "linalg.solve": _OPENBLAS, "linalg.lu_factor": _OPENBLAS, "linalg.cholesky": _OPENBLAS,
-        "geqrf": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE, "linalg.solve_triangular": _LAPACK,
+        "geqrf": _LAPACK, "linalg.householder_product": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE, "linalg.solve_triangular": _LAPACK,
     },
     "fourier": {
         "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT, "istft": _CALLS, "binomial": _DRAWN, "poisson": _DRAWN,
@@ -47,7 +46,8 @@ NOTES: dict[str, dict[str, str]] = {
         "bilinear": "two products, what lies between them written out",
         "ctc_loss": "lengths are read and checked by Python before and after the kernel",
         "rrelu": "noise, a copy and the product are three calls", "native_layer_norm": _CALLS,
-        "multi_margin_loss": "two launches and their checks", "embedding_bag": _MISSES,
+        "multi_margin_loss": "two launches and their checks",
+        "embedding_bag": "a bag's sums are kept in memory while its rows are added, torch's in registers",
         "attention": "checks in Python, and a launch that holds BLAS to one thread",
     },
     "recurrent": {"pack": "lengths are read by Python", "pad_packed": "lengths are read by Python", "rnn": _STATE},

@@ -48,7 +48,7 @@ _VIEWS = (
 )  # fmt: skip
 _NUMBERS = ("dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides")  # attributes that hold no elements
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
-_KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "scratch", *_WRITING}
+_KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "prefetch", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
 # What makes arrays in a loop's text, and what returns something, which might be one.
 _ALLOCATION = re.compile(r"\bnp\.(empty|zeros|ones|full|array|arange)\b|\.(copy|ravel)\(")

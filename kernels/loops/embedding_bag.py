@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.words.vocabulary import T
+from jitgrad.kernels.words.vocabulary import T, prefetch
 
 __all__ = [
     "BAD_END", "BAD_INDEX", "BAD_ORDER", "BAD_START", "bag_gradient", "bags", "check_bags", "factor_gradient",
@@ -19,6 +19,7 @@ __all__ = [
 
 BAD_START, BAD_END, BAD_ORDER, BAD_INDEX = 1, 2, 3, 4
 _MEAN, _MAX = 1, 2
+_AHEAD = 16  # rows: so long before it is read one is fetched
 
 
 @loop
@@ -57,6 +58,8 @@ def bags(table, index, offsets, factors, out, bag_of, sizes, largest, mode, padd
         last = offsets[b + 1] if b + 1 < offsets.size else n
         for i in range(offsets[b], last):
             bag_of[i] = b
+            if i + _AHEAD < n:
+                prefetch(table, index[i + _AHEAD] * width)
             if index[i] == padding:
                 continue
             source = table[index[i]]

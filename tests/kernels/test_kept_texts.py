@@ -1,5 +1,8 @@
 """Texts of jitgrad's loops on disk: emitted once, and never taken for those of other sources."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -78,3 +81,23 @@ def test_loops_of_users_are_emitted_each_time(texts, emitted):
         assert out.tolist() == [0, 2, 4]
     assert len(emitted) == 2
     assert not texts()
+
+
+# In a process of its own: other tests import some modules again, and hide objects from the collector.
+EVERY_LOOP = """
+import gc, importlib, pkgutil
+from jitgrad.kernels import loops
+from jitgrad.kernels.launch import Loop
+for module in pkgutil.iter_modules(loops.__path__, "jitgrad.kernels.loops."):
+    importlib.import_module(module.name)
+for function in {o.source.function for o in gc.get_objects() if type(o) is Loop}:
+    print(function.__module__, function.__qualname__, function.__name__)
+"""
+
+
+def test_no_two_loops_share_a_file():
+    """Loops that a function makes for several combinations differ by their names."""
+    done = subprocess.run([sys.executable, "-c", EVERY_LOOP], capture_output=True, text=True, check=True)
+    places = done.stdout.splitlines()
+    assert len(places) > 200
+    assert sorted(set(places)) == sorted(places)
