@@ -20,7 +20,8 @@ NOTES: dict[str, dict[str, str]] = {
         "linalg.ldl_factor": _LAPACK, "cholesky_inverse": _LAPACK, "linalg.qr": _LAPACK, "linalg.lu_solve": _LAPACK,
         "linalg.det of": _RULE, "linalg.det": _OPENBLAS, "linalg.slogdet": _OPENBLAS, "logdet": _OPENBLAS,
         "linalg.solve": _OPENBLAS, "linalg.lu_factor": _OPENBLAS, "linalg.cholesky": _OPENBLAS,
-        "geqrf": _LAPACK, "linalg.householder_product": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE, "linalg.solve_triangular": _LAPACK,
+        "geqrf": _LAPACK, "linalg.householder_product": _LAPACK, "linalg.lstsq": _RULE, "cholesky_solve": _RULE,
+        "linalg.solve_triangular": _LAPACK,
     },
     "fourier": {
         "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT, "istft": _CALLS, "binomial": _DRAWN, "poisson": _DRAWN,
