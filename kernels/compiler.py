@@ -188,7 +188,10 @@ def _with_constants(text: str) -> str:
 
 
 class KernelText(NamedTuple):
-    """A kernel's text and what else decides its machine code; ``code``: what Python makes of the text, marshalled."""
+    """A kernel's complete text and the options it is compiled with.
+
+    key: the hash of both, under which machine code is kept. code: the text's code object, marshalled.
+    """
 
     name: str
     text: str
@@ -203,7 +206,7 @@ def kernel_text(
     name: str, text: str, fastmath: frozenset[str] = CONTRACT, definitions: Sequence[Definition] = (),
     checked: bool = False, allocates: bool = True,
 ) -> KernelText:  # fmt: skip
-    """What `compile_text` compiles; its parameters."""
+    """A kernel's complete text, with its key and code object; the parameters are those of `compile_text`."""
     text = PRELUDE + _imports(text, of_user=bool(definitions)) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
@@ -216,7 +219,7 @@ def kernel_text(
 
 
 def _file_name(name: str, key: str) -> str:
-    """The name of a text for tracebacks, which is that of its file in the cache, too."""
+    """The file name of a text in tracebacks, made of that of its file in the cache."""
     return f"<jitgrad {name}-{key}.py>"
 
 

@@ -1,10 +1,10 @@
 """Texts of jitgrad's own loops on disk, with what Python made of them.
 
 To emit a loop's text its syntax tree, those of its helpers and those of the words that it calls are parsed, resolved
-and written out again: 7 ms a loop, and 3 for Python to compile the text. Both depend only on the sources of the
-folders that emit texts, whose digest is part of the file's name, and on which loop it is: of those that one function
-makes each has a name of its own. Loops of users are emitted anew each time: what they
-name may come from anywhere.
+and written out again: 7 ms a loop, and 3 for Python to compile the text. Both depend only on the loop and on the
+sources of the folders that emit texts, so a file is named by a digest of these sources and of the loop's module,
+qualified name and name (two loops made by one function differ in the last only). Loops of users are emitted anew each
+time: what they name may come from anywhere.
 """
 
 from __future__ import annotations

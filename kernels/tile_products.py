@@ -43,7 +43,9 @@ APART = DEPTH + 16  # rows that a copied tile has room for: a row of all tiles i
 # If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (420 KB of float64), so
 # many bytes at once.
 TILES, UNIT = 16 if WIDE_REGISTERS else 32, 16
-TALL = 32 * ROWS  # rows of the left matrix whose DEPTH numbers stay in the second cache while all columns pass
+# Rows of the left matrix that are multiplied by all columns before the next rows: DEPTH columns of them fit in the
+# second cache. With registers of 64 bytes blocks of rows were not measured, and all rows are taken.
+TALL = 1 << 62 if WIDE_REGISTERS else TILES * ROWS
 BLOCK = 32 * ROWS  # columns of the result that are made at a time where it is turned
 OFTEN = 9 * ROWS  # rows of the left matrix from which on a panel is worth copying
 # The same where a panel's rows are so many bytes apart: the first cache has room for few of them.
@@ -77,25 +79,21 @@ def by_tiles(words):
     for part in range(count):
         depth = inner * (part + 1) // count - done
         left, right = x + done * x_step, y + done * y_step
-        if (x_row == size) & (x_step != size) & (columns * size >= 4 * PANEL):  # read across often
-            row = 0
-            while row < rows:
-                height = rows - row
-                if height > TILES * ROWS:
-                    height = TILES * ROWS
-                take_left(tiles, left + row * size, x_step, height, depth)
-                add_part(tiles, size, 0, 1, right, y_row, y_turned, depth, out + row * out_row, out_row,
-                         height, columns * size, keep, panel)  # fmt: skip
-                row += height
-        else:
-            row = 0
-            while row < rows:
-                height = rows - row
-                if height > TALL:
-                    height = TALL
-                add_part(left + row * x_row, x_row, x_step, 0, right, y_row, y_turned, depth, out + row * out_row,
-                         out_row, height, columns * size, keep, panel)  # fmt: skip
-                row += height
+        across = (x_row == size) & (x_step != size) & (columns * size >= 4 * PANEL)  # read across often
+        most_rows, row = TALL, 0
+        if across:
+            most_rows = TILES * ROWS
+        while row < rows:
+            height = rows - row
+            if height > most_rows:
+                height = most_rows
+            source, source_row, source_step = left + row * x_row, x_row, x_step
+            if across:
+                take_left(tiles, source, x_step, height, depth)
+                source, source_row, source_step = tiles, size, 0
+            add_part(source, source_row, source_step, across, right, y_row, y_turned, depth, out + row * out_row,
+                     out_row, height, columns * size, keep, panel)  # fmt: skip
+            row += height
         done += depth
         keep = 1
     write(words + 8, 0)

@@ -13,7 +13,9 @@ import numpy as np
 
 from .workloads import Work, normal
 
-__all__ = ["GRADIENTS", "SMALL_CALLS", "gradient_of", "small_call"]
+__all__ = ["GRADIENTS", "SIZES", "SMALL_CALLS", "gradient_of", "small_call"]
+
+SIZES = (16, 1 << 16, 1 << 22)  # at which ops are compared
 
 
 def _matrix(engine: Any, size: int) -> Any:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gradients import GRADIENTS, gradient_of
+from benchmarks.gradients import GRADIENTS, SIZES, gradient_of
 from benchmarks.jax_steps import JAX_PROBLEMS
 from benchmarks.problem import Problem, compiled
 from benchmarks.rounds import Times, calls_in, mean_of
@@ -45,7 +45,7 @@ FUSED: Makers = {
 }
 OPS: Makers = {
     f"{name} of {size}": lambda e, name=name, size=size: gradient_of(e, name, size)  # type: ignore[misc]
-    for name in GRADIENTS for size in (16, 1 << 16, 1 << 22)
+    for name in GRADIENTS for size in SIZES
 }  # fmt: skip
 WORKS: Makers = {**VERSIONS, **FUSED, **STEPS, **TINY_STEPS, **OPS}
 EVERY_PROBLEM: dict[str, Callable[[Any], Problem]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from benchmarks.gradients import GRADIENTS, SMALL_CALLS, small_call
+from benchmarks.gradients import GRADIENTS, SIZES, SMALL_CALLS, small_call
 from benchmarks.rounds import take_turns, threads
 from benchmarks.steps import STEPS, TINY_STEPS
 from benchmarks.workloads import normal
@@ -19,8 +19,8 @@ from .table import Figure
 
 __all__ = ["EAGER"]
 
-# Elements, of which `contenders` has the works, threads of either engine, and the ratio wanted.
-SIZES = ((16, 1, 1.2), (1 << 16, 1, 1.0), (1 << 22, 2, 0.9))
+# At each of SIZES the threads of either engine, and the ratio wanted.
+WANTED = ((1, 1.2), (1, 1.0), (2, 0.9))
 
 
 def steps() -> None:
@@ -40,15 +40,15 @@ def _steps(title: str, chosen: Iterable[str]) -> None:
 
 def gradients() -> None:
     """Ops, forward and backward, at three sizes."""
-    for size, count, limit in SIZES:
+    for size, (count, limit) in zip(SIZES, WANTED, strict=True):
         figure = Figure(f"forward and backward of {size} elements, {count} against {count} threads", limit=limit)
         _apart(figure, count, 1.0, {name: f"{name} of {size}" for name in GRADIENTS})
 
 
 def _apart(figure: Figure, count: int, seconds: float, works: Mapping[str, str]) -> None:
-    """Each engine in a process of its own: torch's threads, where others want a core, wait for one another, to 100 x.
+    """Fill and show a figure of ``works`` (row: name of a work), each engine in a process of its own.
 
-    works: by the name of a row that of the work.
+    In one process the threads of one engine spin on the cores that the other one's turn needs: see `contenders`.
     """
     engines = engines_apart(count)
     for name, work in works.items():

@@ -32,7 +32,7 @@ __all__ = ["ANY_ORDER", "ONE_VECTOR", "Definition", "LoopSource", "SourceError",
 
 # The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/loop_marks.py`.
 ANY_ORDER = "  # in any order"
-# The same where an iteration of the vector loop is to be one vector.
+# The same for a loop that is to be vectorised without interleaving.
 ONE_VECTOR = "  # one vector at a time"
 
 # Functions that write to an array, and the position of that among their arguments.

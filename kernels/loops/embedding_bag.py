@@ -19,7 +19,7 @@ __all__ = [
 
 BAD_START, BAD_END, BAD_ORDER, BAD_INDEX = 1, 2, 3, 4
 _MEAN, _MAX = 1, 2
-_AHEAD = 16  # rows: so long before it is read one is fetched
+_AHEAD = 16  # a row is prefetched so many rows before it is used
 
 
 @loop

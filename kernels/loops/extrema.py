@@ -65,7 +65,8 @@ def locate_rows(x, value, index):
     last = x.shape[1] - 1
     for r in range(x.shape[0]):
         row, wanted, i, found = x[r], value[r], 0, False
-        # Steps without it are passed over: whether one holds it is found in vectors.
+        # Blocks of 32 that don't hold it are skipped: all of a block is compared by vector instructions, which a loop
+        # that stops at the first hit can't have.
         while i + 32 <= last and not found:
             part = row[i : i + 32]
             for k in range(part.size):

@@ -36,7 +36,7 @@ __all__ = [
 # all of the index. The arrays are read as flat ones, where LLVM knows that neighbours in the last dim are neighbours:
 # by ``reshape``, for ``ravel`` may copy, and whatever makes an array counts references, which takes time in each call.
 
-_AHEAD = 8  # rows: so long before it is read one is fetched
+_AHEAD = 8  # a row is prefetched so many rows before it is used
 WIDE = 64  # columns from which a thread that takes half of them still reads whole cache lines
 # The same where an index names whole rows. Processors fetch the neighbours of a line as well, so that threads with
 # halves of narrow rows take lines from one another: to add 4096 rows of 64 so takes 230 us, cut by the result's rows
@@ -124,7 +124,9 @@ def write_rows(name: str, combine: Callable[..., Any]) -> Loop:
         for o in range(first, last):
             for j in range(m):
                 if j + _AHEAD < m:
-                    prefetch(target, (o * n + index[j + _AHEAD]) * inner + left)
+                    place = index[j + _AHEAD]
+                    if low <= place < high:  # another thread's rows are not to leave its cache
+                        prefetch(target, (o * n + place) * inner + left)
                 place = index[j]
                 if place < low or place >= high:
                     continue

@@ -1,4 +1,4 @@
-"""What a loop will read soon, said to the processor: rows at places that an index names, which no stream foretells."""
+"""Prefetching, for loops that read rows named by an index: processors predict loads at regular distances only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from numba.extending import intrinsic
 
 __all__ = ["prefetch"]
 
-_READ, _ALL_CACHES, _DATA = 0, 3, 1  # LLVM's arguments
+_READ, _ALL_CACHES, _DATA = 0, 3, 1  # of llvm.prefetch: read or write, locality, which cache
 
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Bring the line of element ``place``, as the array lies in memory, to the caches; any number is harmless."""
+    """Load the cache line of the element ``place`` elements behind the array's first one into all caches.
+
+    A hint, which never faults: the place may lie outside of the array.
+    """
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number, address = ir.IntType(32), ir.IntType(8).as_pointer()

@@ -118,7 +118,7 @@ def _over_channels(g: Tensor) -> Tensor:
     """The sums over all dims but that of channels."""
     places = tuple(range(2, g.ndim))
     # In one step a row-major tensor, in which these dims are no neighbours, would be copied first.
-    return g.sum(places).sum(0) if g.is_contiguous() else g.sum((0, *places))
+    return g.sum(places).sum(0) if g.is_contiguous() and len(g) > 1 else g.sum((0, *places))
 
 
 _ONE, _TWO = ((1,), (0,), (1,)), ((2, 1), (1, 0), (1, 2))  # strides, paddings, dilations of the samples
