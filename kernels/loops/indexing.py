@@ -123,13 +123,12 @@ def write_rows(name: str, combine: Callable[..., Any]) -> Loop:
         source, target = x.reshape(x.size), out.reshape(out.size)
         for o in range(first, last):
             for j in range(m):
-                if j + _AHEAD < m:
-                    place = index[j + _AHEAD]
-                    if low <= place < high:  # another thread's rows are not to leave its cache
-                        prefetch(target, (o * n + place) * inner + left)
                 place = index[j]
                 if place < low or place >= high:
                     continue
+                # Not where threads share the rows: those of another one are not to leave its cache.
+                if low == 0 and high == n and j + _AHEAD < m:
+                    prefetch(target, (o * n + index[j + _AHEAD]) * inner + left)
                 at, to = (o * m + j) * inner, (o * n + place) * inner
                 if inner == 1:
                     k = np.uint64(to)
