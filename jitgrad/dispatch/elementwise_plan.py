@@ -16,9 +16,10 @@ from jitgrad.core.layout import Layout, halves, layout_of
 from jitgrad.core.node import Node, edge_pair
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
+from jitgrad.dispatch.elementwise_recorder import backward_of, recorder_of
 from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
+from jitgrad.dispatch.node_types import node_type_for
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
@@ -71,9 +72,7 @@ class BackwardPlan:
         used = {p for rule in self.rules for p in rule.parameters}
         define_saved_attributes(node_type, *_saved_attributes(plan))
         self.saves = [n for n in (*array_names(plan), "out") if n in used]
-        # Edges are attributes of nodes that save something, and a tuple of those that don't; see node_type_for.
-        made: Any = node_type
-        made = node_type_for(made, len(plan.inputs), self._adds(wants)) if self.saves else made
+        made = node_type_for(node_type, len(plan.inputs), adds=bool(self.saves) and self._adds(wants))
         self.record: Callable[..., Any] = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
         self.scalar_names = [a.name for a in plan.arguments if a.kind == "scalar" and a.name in used]
         self.computes: dict[Layout, Callable[..., Any]] = {}

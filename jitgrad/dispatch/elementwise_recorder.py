@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from jitgrad.core.node import FREED, announce_node, edge_of, next_sequence_number, node_observers
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
-__all__ = ["backward_of", "node_type_for", "recorder_of"]
+__all__ = ["backward_of", "recorder_of"]
 
 # The edge to an operand's node. ``edge_of`` is called only for a leaf that has no node yet, or an unrecorded view.
 _EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None"
@@ -76,20 +75,8 @@ def recorder_of(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[.
     return _made(_RECORDER.format(
         parameters=", ".join(operands),
         keep=keep if saves else "",
-        edges=_edges(operands, bool(saves)),
+        edges="".join(f"        node.edge{k} = {_EDGE.format(n)}\n" for k, n in enumerate(operands)),
     ), len(saves))  # fmt: skip
-
-
-def _edges(operands: tuple[str, ...], saving: bool) -> str:
-    """The lines that set a node's edges.
-
-    An attribute each where something is saved: of two containers that lead from node to node, Python's collector
-    takes three times as long for a deep graph as of one (6.5 and 2.5 us an op in a chain of 400,000).
-    """
-    found = [_EDGE.format(n) for n in operands]
-    if not saving:
-        return f"        node.edges = ({', '.join(found)},)\n"
-    return "".join(f"        node.edge{k} = {edge}\n" for k, edge in enumerate(found))
 
 
 @functools.cache
@@ -147,24 +134,3 @@ def _alias(out: Tensor) -> Tensor:
     alias = wrap(out._data, out._layout)
     alias._counter = counter_of(out)
     return alias
-
-
-@functools.cache
-def node_type_for(node_type: Any, count: int, adds: bool = False) -> Any:
-    """The subclass of ``node_type`` for nodes that save tensors, whose ``count`` edges are attributes.
-
-    ``edges`` reads them as one tuple; ``_edges`` has the reason. adds: whether nodes add their gradient to one that
-    waits.
-    """
-    names = [f"edge{k}" for k in range(count)]
-    # attrgetter is C code, and returns a tuple if there are several names.
-    read: Any = attrgetter(*names) if count > 1 else lambda node: (node.edge0,)
-
-    def write(node: Any, edges: Any) -> None:
-        for name, edge in zip(names, edges, strict=True):
-            setattr(node, name, edge)
-
-    body = {
-        "adds": adds, "edges": property(read, write), "__doc__": node_type.__doc__, "__module__": node_type.__module__,
-    }  # fmt: skip
-    return type(node_type.__name__, (node_type,), body)

@@ -47,7 +47,8 @@ from jitgrad.dispatch.declaration_checks import (
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.registry import OPS, place_in, public, published
 from jitgrad.dispatch.structured_function import function_of, planned_forward
-from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of, vjp_of_one
+from jitgrad.dispatch.structured_node import StructuredNode, vjp_of_one
+from jitgrad.dispatch.structured_recorder import argument_kind, recorder_of
 from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Structured", "View", "reapply", "record"]

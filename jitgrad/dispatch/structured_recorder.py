@@ -10,27 +10,18 @@ saved, by name. A generic form, which looks up at each call what is saved and wa
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import (
-    SEVERAL,
-    Node,
-    announce_node,
-    edge_of,
-    edge_to,
-    next_sequence_number,
-    node_observers,
-    node_of,
-)
+from jitgrad.core.node import SEVERAL, Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import half_ops
+from jitgrad.dispatch.node_types import edge_names, node_type_for, value_names
+from jitgrad.dispatch.structured_node import title
 
-__all__ = ["OTHER", "PLAIN_TYPES", "StructuredNode", "argument_kind", "recorder_of", "vjp_of_one"]
+__all__ = ["OTHER", "PLAIN_TYPES", "GeneratedRecorder", "argument_kind", "recorder_of"]
 
 # The kinds of arguments: a value without gradient; a tensor; one that requires grad; a list of tensors; one with any
 # that requires grad.
@@ -51,90 +42,6 @@ def argument_kind(value: Any) -> int:
     return WANTED_LIST if any(isinstance(v, Tensor) and v._requires_grad for v in value) else LIST
 
 
-class StructuredNode(Node):
-    """A recorded structured op; each op has a subclass with its printed name.
-
-    saved: the tensors that rules name, those of a list one after another. saved_nontensors: the values of everything
-    else that they name. The names of both are in the recorder.
-    """
-
-    planned = True
-    op: Any
-    recorder: GeneratedRecorder
-    saved_nontensors: tuple[Any, ...] = ()
-    input_dtypes: tuple[Any, ...]  # of a node with 16-bit floats: those of its inputs, None for one without gradient
-
-    def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """The gradients of the inputs, by backward kernels where the op has them, else by its rules."""
-        return self.recorder.vjp(self, *grads)
-
-    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
-        """The gradients of the inputs by the rules, which are differentiable ops."""
-        return self.recorder.vjp_recorded(self, *grads)
-
-    def vjp_into(self, g: Any, there: Any) -> None:
-        """Add the gradient of the one input to ``there``, row-major, of that input's shape and not of 16-bit floats."""
-        self.recorder.vjp_into(self, g, there)
-
-    def vjp_toward(self, nodes: Container[Node], recorded: bool) -> Callable[..., tuple[Any, ...]]:
-        """``vjp`` or ``vjp_recorded`` without the work for gradients of edges that lead to none of ``nodes``."""
-        if len(self.edges) > 1 and self.recorder.inputs:
-            leads = tuple([e is not None and node_of(e) in nodes for e in self.edges])
-            if any(e is not None and not to for e, to in zip(self.edges, leads, strict=True)):
-                return partial(self.recorder.toward(leads)[recorded], self)
-        return self.vjp_recorded if recorded else self.vjp
-
-    def is_output(self, saved: Tensor) -> bool:
-        """Whether a saved tensor is this op's only result, or one that a rule has named."""
-        if saved._layout.dtype.category < 2:  # indices are not in the graph
-            return False
-        results = ("out", *self.op.results)
-        names = zip(self.recorder.saved, self.saved or (), strict=False)
-        return any(name in results and tensor is saved for name, tensor in names)
-
-    def output_number(self, index: int) -> int | None:
-        """Which output saved tensor ``index`` is, counted from 0; None for an operand."""
-        names, results = self._names(), self.op.results
-        if names and names[index] in results:
-            return results.index(names[index])
-        return names[:index].count("out") if names and names[index] == "out" else None
-
-    def saved_names(self) -> list[str]:
-        """PyTorch's name of each saved tensor; [] if there are two lists, whose lengths are not kept."""
-        return [_title(n) for n in self._names()]
-
-    def saved_lists(self) -> tuple[str, ...]:
-        """Those of the names that stand for a list of tensors."""
-        return tuple(map(_title, self.recorder.lists))
-
-    def _names(self) -> list[str]:
-        """The rules' name of each saved tensor; a list's length is what the other names leave of the total."""
-        names, lists, total = self.recorder.saved, self.recorder.lists, len(vars(self).get("saved") or ())
-        lengths = {n: self.n_outputs if n == "out" else None for n in lists}
-        unknown = [n for n in lists if lengths[n] is None]
-        if len(unknown) > 1:
-            return []
-        if unknown:
-            lengths[unknown[0]] = total - sum(lengths.get(n, 1) or 0 for n in names)
-        return [n for n in names for _ in range(lengths.get(n, 1) or 0)]
-
-    def nontensor_value(self, name: str) -> Any:
-        """An argument that is no tensor, or the shape of one, under PyTorch's ``name``."""
-        for n, value in zip(self.recorder.saved_nontensors, self.saved_nontensors, strict=True):
-            if _title(n) == name:
-                return _sizes(value) if n.endswith("_layout") else value
-        return None
-
-    def values(self) -> dict[str, Any]:
-        """{name: value} of everything that the rules name, with outputs as part of the graph."""
-        return self.recorder.values(self)
-
-
-def vjp_of_one(node: StructuredNode, g: Any) -> tuple[Any, ...]:
-    """``StructuredNode.vjp`` for ops of one result: without ``*`` a call costs 0.1 us less."""
-    return node.recorder.vjp(node, g)
-
-
 class GeneratedRecorder:
     """The functions of one op for one pattern of arguments, and the names of what its nodes save.
 
@@ -152,7 +59,7 @@ class GeneratedRecorder:
         self.inputs = text.inputs()
         self.wants, self.saved, self.saved_nontensors = text.wants, text.saved, text.saved_nontensors
         self.lists = tuple(n for n in text.saved if text.starred(n))
-        define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
+        define_saved_attributes(op.node_type, map(title, text.saved), map(title, text.saved_nontensors))
         scope = self._scope(text)
         # Functions of the core are globals of the text, not attributes of modules: one look-up each.
         exec(text.record() + text.vjp() + text.vjp_into() + text.vjp_recorded() + text.values(), scope)
@@ -171,10 +78,12 @@ class GeneratedRecorder:
     def _scope(self, text: _Text) -> dict[str, Any]:
         """The names that the functions use."""
         op = text.op
+        node_type = node_type_for(op.node_type, len(text.inputs()), text.saved_nontensors)
         scope: dict[str, Any] = {
-            "recorder": self, "node_type": op.node_type, "wants": text.wants, "new": object.__new__,
-            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
-            "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
+            "recorder": self, "node_type": node_type, "zeros": (0,) * len(text.saved), "wants": text.wants,
+            "new": object.__new__, "next_number": next_sequence_number, "__name__": __name__,
+            "node_observers": node_observers, "announce_node": announce_node,
+            "edge_of": edge_of, "alias": _alias, "attached": _attached,
             "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
             "wide": half_ops.widened, "narrow": half_ops.narrowed, "wide_now": half_ops.widened_now,
             "narrow_now": half_ops.narrowed_now,
@@ -241,41 +150,57 @@ class _Text:
 
     def record(self) -> str:
         """The text of ``record``, which makes a node without calling any function of the graph's beside ``edge_of``."""
-        several = self.op.multiple_results
-        saved, versions, edges = [], [], []
+        lines = [
+            "node = new(node_type)",
+            "node.recorder = recorder",
+            *self.keep(),
+            *map("{} = {}".format, self.slots(), map(self.nontensor_value, self.saved_nontensors)),
+            *self.connect_inputs(),
+            "node.sequence_number = next_number()",
+        ]
+        if self.half:
+            lines.append(f"node.input_dtypes = ({_tuple(self.input_dtypes())})")
+        first = next(n for n in self.op.grads if self.kinds[n] != OTHER)
+        # An op that writes into its first input returns it: then the node goes on from that tensor's history.
+        lines += ["connect(node, out)"] if self.op.multiple_results else [
+            f"if out is {first}: out._rebase(node)",
+            "elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True",
+        ]  # fmt: skip
+        lines.append("if node_observers: announce_node(node)")
+        return f"def record(out, {', '.join(self.op.parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+
+    def keep(self) -> list[str]:
+        """The lines that save tensors and their versions; what is empty is read from the class."""
+        saved, versions = [], []
         for n in self.saved:
             one = "alias({})" if n == "out" or n in self.named else "{}"  # a node must not hold its own output
             star, value = self.starred(n), f"out[{self.op.results.index(n)}]" if n in self.named else n
             saved.append(f"*[{one.format('t')} for t in {n}]" if star else one.format(value))
             versions.append(f"*[t._counter[0] for t in {n}]" if star else f"{value}._counter[0]")
-        for n in self.op.grads:
-            if self.kinds[n] == WANTED:
-                edges.append(f"{n}._edge or {n}._leaf_edge or edge_of({n})")  # a call only for a leaf's first use
-            elif self.kinds[n] == TENSOR:
-                edges.append("None")
-            elif self.kinds[n] == WANTED_LIST:
-                edges.append(f"*[edge_of(t) for t in {n}]")
-        first = next(n for n in self.op.grads if self.kinds[n] != OTHER)
-        # An op that writes into its first input returns it: then the node goes on from that tensor's history.
-        ends = "connect(node, out)" if several else (
-            f"if out is {first}: out._rebase(node)\n"
-            "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
-        )  # fmt: skip
-        nontensors = [self.nontensor_value(n) for n in self.saved_nontensors]
-        kept = {"saved": saved, "versions": versions, "saved_nontensors": nontensors}
-        if self.half:
-            kept["input_dtypes"] = self.input_dtypes()
-        return (
-            f"def record(out, {', '.join(self.op.parameters)}):\n"
-            "    node = new(node_type)\n"
-            "    node.recorder = recorder\n"
-            # What is empty is read from the class.
-            + "".join(f"    node.{name} = ({_tuple(values)})\n" for name, values in kept.items() if values)
-            + f"    node.edges = ({_tuple(edges)})\n"
-            "    node.sequence_number = next_number()\n"
-            f"    {ends}\n"
-            "    if node_observers: announce_node(node)\n"
-        )
+        if not saved:
+            return []
+        lines = [f"node.saved = ({_tuple(saved)})"]
+        if any(map(self.starred, self.saved)):
+            return [*lines, f"node.versions = ({_tuple(versions)})"]
+        # Mostly no saved tensor was ever written to: then nodes share one tuple of zeros.
+        numbers = [f"version{k}" for k in range(len(saved))]
+        lines.append(f"{_tuple(numbers)} = {_tuple(versions)}")
+        return [*lines, f"node.versions = ({_tuple(numbers)}) if {' or '.join(numbers)} else zeros"]
+
+    def slots(self) -> list[str]:
+        """The attributes of the saved values that are no tensors."""
+        return [f"node.{name}" for name in value_names(self.saved_nontensors)]
+
+    def connect_inputs(self) -> list[str]:
+        """The lines that set the edges."""
+        inputs = self.inputs()
+        edge = "{0}._edge or {0}._leaf_edge or edge_of({0})"  # a call only for a leaf's first use
+        if inputs:
+            names = zip(edge_names(len(inputs)), inputs, strict=True)
+            return [f"node.{name} = {edge.format(n)}" for name, n in names if self.kinds[n] == WANTED]
+        forms = {WANTED: edge, TENSOR: "None", WANTED_LIST: "*[edge_of(t) for t in {0}]"}
+        edges = [forms[self.kinds[n]].format(n) for n in self.op.grads if self.kinds[n] in forms]
+        return [f"node.edges = ({_tuple(edges)})"]
 
     def input_dtypes(self) -> list[str]:
         """The expressions of the dtypes of the inputs, in the order of the edges."""
@@ -306,7 +231,7 @@ class _Text:
             lines.append(f"    {_tuple(versions)} = node.versions")
             lines.append(f"    if {' or '.join(changed)}: {names} = node.unpack()")
         if self.saved_nontensors:
-            lines.append(f"    {_tuple(self.saved_nontensors)} = node.saved_nontensors")
+            lines.append(f"    {_tuple(self.saved_nontensors)} = {_tuple(self.slots())}")
         return "\n".join(lines) + "\n"
 
     def results(self, now: str = "") -> str:
@@ -367,20 +292,6 @@ class _Text:
 
 def _tuple(parts: list[str]) -> str:
     return "".join(p + ", " for p in parts)
-
-
-# The rules' names -> PyTorch's, in ``_saved_NAME``.
-_TITLES = {"x": "self", "y": "other", "out": "result", "x_layout": "self_sym_sizes", "y_layout": "other_sym_sizes"}
-
-
-def _sizes(layouts: Any) -> Any:
-    """The shapes of layouts, as PyTorch's nodes keep ``self_sym_sizes``."""
-    return [_sizes(x) for x in layouts] if isinstance(layouts, list) else layouts and tuple(layouts.shape)
-
-
-def _title(name: str) -> str:
-    """PyTorch's name for what a rule calls ``name``."""
-    return _TITLES.get(name) or (f"{name.removesuffix('_layout')}_sym_sizes" if name.endswith("_layout") else name)
 
 
 def _layouts(value: Any) -> Any:

@@ -9,7 +9,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import half_ops
 from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.dispatch.structured_node import StructuredNode
 from jitgrad.extend.pair_backward import with_parameters, zeros_of
 
 __all__ = ["GradientNode", "ValueNode", "structured"]

@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import Node, edge_of, next_sequence_number
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.dispatch.structured_node import StructuredNode
 from jitgrad.extend.pair_backward import named
 
 __all__ = ["PairNode"]

@@ -11,7 +11,7 @@ from jitgrad.core.node import AccumulateGrad, Node, edge_of, node_of, number_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.debug.picture import Arrow, Box, Picture
 from jitgrad.dispatch.elementwise_plan import ElementwiseNode
-from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.dispatch.structured_node import StructuredNode
 
 __all__ = ["draw"]
 

@@ -21,7 +21,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.sparse_calls import bring_forms
 from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.dispatch.structured_node import StructuredNode
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.ops.indexing.index_select import IndexSelect
