@@ -8,7 +8,8 @@ Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules a
 the hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and
 many processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new
 one changes it, kernels are compiled in each process, which is slower and right. `kept_texts` keeps the texts of our own
-loops, whose hash would else take longer to come by than the kernel. `pipeline` leaves out stages of Numba's
+loops, whose hash would else take longer to come by than the kernel. `loaded_library` links what comes from disk without
+a module of LLVM's, `loaded_code` reads the rest of it without Numba's imports. `pipeline` leaves out stages of Numba's
 that emitted text has no use for. `blas` keeps NumPy's BLAS from threads of its own.
 
 `threads` runs serial kernels on parts of their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release

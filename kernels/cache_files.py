@@ -21,8 +21,9 @@ from jitgrad.kernels.processor import processor
 __all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked"]
 
 # The version of the files' format. It is part of the folder's name, so that no version of jitgrad loads files that it
-# would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check.
-_FORMAT = 2
+# would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check; before 3,
+# libraries as Numba stores them.
+_FORMAT = 3
 
 
 def _user_cache() -> Path:

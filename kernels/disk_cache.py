@@ -20,6 +20,7 @@ from numba.core.compiler import CompileResult
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_atomically, write_checked
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.loaded_code import unpickled
+from jitgrad.kernels.loaded_library import stored_library
 from jitgrad.kernels.native_library import initialize_runtime
 from jitgrad.kernels.python_call import context_with_calls
 from jitgrad.kernels.statistics import statistics
@@ -59,7 +60,8 @@ class DiskCache:
             self.lock = None
 
     def save_overload(self, signature: Any, result: CompileResult) -> None:
-        payload = pickle.dumps(result._reduce())
+        serialized, *others = result._reduce()
+        payload = pickle.dumps((stored_library(result.library, serialized), *others))
         try:
             path = self._path(signature)
             write_checked(path, payload)

@@ -17,6 +17,7 @@ from numba.core.runtime import nrtdynmod, rtsys
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 from jitgrad.kernels.cache_lock import CacheLock
+from jitgrad.kernels.loaded_library import load_library, stored_library
 
 __all__ = ["initialize_runtime", "new_library", "numba_setting"]
 
@@ -114,7 +115,7 @@ def _kept_library(name: str, text: str, compile_library: Callable[[], Any]) -> A
             return library
         library = compile_library()
         with suppress(Exception):  # a folder that can't be written to, another Numba: every process compiles it again
-            write_checked(path, pickle.dumps(library.serialize_using_object_code()))
+            write_checked(path, pickle.dumps(stored_library(library)))
         return library
     finally:
         lock.release()
@@ -124,4 +125,4 @@ def _kept(path: Path) -> Any:
     """The library that a file holds; None if there is none to be had."""
     with suppress(Exception):  # it isn't there, or whatever lies in the file: compiling afresh is right
         if (payload := read_checked(path)) is not None:
-            return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
+            return load_library(cpu_target.target_context.codegen(), pickle.loads(payload))

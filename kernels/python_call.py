@@ -28,6 +28,7 @@ from jitgrad.kernels.builtin_function import (
     function_address,
     item_place,
 )  # fmt: skip
+from jitgrad.kernels.loaded_library import load_library
 from jitgrad.kernels.machine_words import INT, WORD, compiled_words
 from jitgrad.kernels.native_entry import entry, raise_error
 from jitgrad.kernels.number_words import check_layout
@@ -133,11 +134,26 @@ def python_function(library: Any, description: Any, environment: Any) -> Any:
     return builtin_function(name, _call_kernel(), words, METH_VARARGS_KEYWORDS)
 
 
+class _Loader:
+    """Numba's code generator, but for libraries from disk, which are stored as `loaded_library` has it."""
+
+    def __init__(self, codegen: Any):
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def unserialize_library(self, stored: Any) -> Any:
+        return load_library(self._codegen, stored)
+
+
 @functools.cache
 def context_with_calls() -> Any:
     """Numba's context for loading kernels, except that those without a wrapper get a `python_function`."""
     made = copy.copy(cpu_target.target_context)
     made.get_executable = python_function
+    loader = _Loader(made.codegen())
+    made.codegen = lambda: loader
     return made
 
 

@@ -1,10 +1,11 @@
 """Layers, losses and what they are made of, under PyTorch's names.
 
-Here live modules (``modules/``, a file a family, with PyTorch's file names), their functions (``functional.py``),
-initial values (``init.py``), parameters and buffers (``parameter.py``), and functions on the parameters of a model
-(``utils/``). Nothing here computes on arrays or knows of kernels: a layer that needs a new computation gets an op
-in ``jitgrad/ops/nn/``. Checks that PyTorch makes in ``torch.nn.functional`` are made in ``functional.py``; a module
-holds options, parameters and buffers, and calls the function.
+Here live modules (``modules/``, a file a family, with PyTorch's file names), their functions (``functional.py``; those
+of ``functional_dropout.py`` and its neighbours are imported at their first use), initial values (``init.py``),
+parameters and buffers (``parameter.py``), and functions on the parameters of a model (``utils/``). Nothing here
+computes on arrays or knows of kernels: a layer that needs a new computation gets an op in ``jitgrad/ops/nn/``. Checks
+that PyTorch makes in ``torch.nn.functional`` are made in ``functional.py``; a module holds options, parameters and
+buffers, and calls the function.
 
 Read ``modules/module.py`` first, then ``modules/linear.py`` as an example of a layer.
 """
