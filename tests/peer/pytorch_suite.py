@@ -19,6 +19,7 @@ import importlib.machinery
 import itertools
 import json
 import math
+import multiprocessing
 import os
 import pkgutil
 import random
@@ -200,6 +201,8 @@ def run(mode, path, pattern):
             for test in unittest.defaultTestLoader.loadTestsFromTestCase(cls):
                 if re.search(pattern, f"{name}.{test._testMethodName}"):
                     run_one(library, test, outcomes)
+    for child in multiprocessing.active_children():  # of a test that was out of time: Python would wait for it
+        child.kill()
     return outcomes.found
 
 
