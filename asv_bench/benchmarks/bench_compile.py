@@ -119,4 +119,4 @@ class FirstCalls:
 
     def track_warm(self):
         with tempfile.TemporaryDirectory() as folder:
-            return above_eager(MLP, [lambda: folder] * 4)
+            return above_eager(MLP, ([lambda: folder] * 4)[FEW])
