@@ -56,6 +56,7 @@ IMPORTED: _Words = (
     (" product_tile(", "words/tile", "product_tile"),
     (" sum_tile(", "words/tile", "sum_tile"),
     ("array_at(", "words/memory", "array_at, number_at"),
+    ("matrix_in(", "words/memory", "matrix_in"),
     ("_within", "words/checked_index", "_within, _within_flat"),
     ("_places(", "words/winograd", "copy_numbers, gradient_places, tile_places, tile_results"),
     ("float16(", "words/half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),

@@ -48,7 +48,7 @@ _VIEWS = (
 )  # fmt: skip
 _NUMBERS = ("dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides")  # attributes that hold no elements
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
-_KNOWN = set(dir(builtins)) | {"np", "math", "T", "A", "W", "prange", "njit", "prefetch", "scratch", *_WRITING}
+_KNOWN = {*dir(builtins), "np", "math", "T", "A", "W", "prange", "njit", "matrix_in", "prefetch", "scratch", *_WRITING}
 _CONSTANTS = (bool, int, float, complex, str)
 # What makes arrays in a loop's text, and what returns something, which might be one.
 _ALLOCATION = re.compile(r"\bnp\.(empty|zeros|ones|full|array|arange)\b|\.(copy|ravel)\(")
@@ -227,7 +227,8 @@ def _viewed(call: ast.Call) -> set[str]:
     """The names of the arrays that a call's result may be a view of."""
     function = call.func
     if isinstance(function, ast.Name):
-        return {n for a in call.args for n in bases(a)} if function.id in ("enumerate", "reversed", "zip") else set()
+        looked_at = {"matrix_in": 1, "enumerate": 1, "reversed": 1, "zip": len(call.args)}.get(function.id, 0)
+        return {n for a in call.args[:looked_at] for n in bases(a)}
     if not isinstance(function, ast.Attribute) or function.attr not in _VIEWS:
         return set()
     of_numpy = isinstance(function.value, ast.Name) and function.value.id == "np"

@@ -1,4 +1,4 @@
-"""Numbers and arrays at addresses, for kernels that are handed addresses in place of arrays.
+"""Numbers and arrays at addresses, for kernels that are handed addresses in place of arrays, and parts of vectors.
 
 ``numba.carray`` would do, but Numba compiles it from Python for each dtype that a process uses it with: 40 ms each.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["array_at", "number_at"]
+__all__ = ["array_at", "matrix_in", "number_at"]
 
 
 @intrinsic
@@ -39,6 +39,26 @@ def array_at(typing_context: Any, address: Any, size: Any, dtype: Any) -> Any:
         return made._getvalue()
 
     return array(types.uintp, types.intp, dtype), build
+
+
+@intrinsic
+def matrix_in(typing_context: Any, vector: Any, first: Any, rows: Any, columns: Any, step: Any) -> Any:
+    """Of a vector's memory from element ``first`` on a matrix: ``columns`` side by side, rows ``step`` apart."""
+    matrix = types.Array(vector.dtype, 2, "A")
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        from numba.np.arrayobj import populate_array  # here, as in ``array_at``
+
+        start, first, rows, columns, step = args
+        given = context.make_array(vector)(context, builder, start)
+        item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(vector.dtype)))
+        made = context.make_array(matrix)(context, builder)
+        data = builder.gep(given.data, [first])
+        populate_array(made, data, [rows, columns], [builder.mul(step, item), item], item, meminfo=None)
+        return made._getvalue()
+
+    number = types.intp
+    return matrix(vector, number, number, number, number), build
 
 
 def _pointer(context: Any, builder: Any, dtype: Any, address: Any) -> Any:

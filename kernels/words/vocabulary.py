@@ -44,7 +44,8 @@ from jitgrad.kernels.words.syntax import Transformer, definition, expression, no
 
 __all__ = [
     "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "draw", "gemm", "gemm_part", "gradient_places",
-    "horner", "prefetch", "product_tile", "scratch", "sum_tile", "tile_places", "tile_results", "vectorized", "word",
+    "horner", "matrix_in", "prefetch", "product_tile", "scratch", "sum_tile", "tile_places", "tile_results",
+    "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -56,6 +57,7 @@ scratch: Any = None
 draw: Any = None  # likewise, of mersenne_twister.py
 gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
+matrix_in: Any = None  # and of memory.py
 prefetch: Any = None  # and of prefetch.py
 product_tile: Any = None  # and of tile.py
 sum_tile: Any = None

@@ -19,7 +19,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
+from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import attention as kernels
@@ -68,15 +68,43 @@ def _batched(call: BatchedCall) -> Any:
     return one_by_one(call) if "mask" in call.batched else call.run(**{name: call.whole(name) for name in "qkv"})
 
 
-def _stack(name: str, x: Layout) -> Any:
-    """(*, rows, columns) as a stack of matrices."""
-    return row_major(name, x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+def _stacks_of(name: str, x: Layout) -> Any:
+    """(*, rows, columns) as (batch, heads, rows, columns), as it is if the elements of a row lie side by side."""
+    lead = x.shape[:-2]
+    four = (math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+    return Read(name, four) if _taken(x) else row_major(name, x, four)
+
+
+def _taken(x: Layout) -> bool:
+    """Whether kernels take an array as it is."""
+    if x.contiguous:
+        return True
+    (rows, columns), (step, along) = x.shape[-2:], x.strides[-2:]
+    return x.device == "cpu" and x.ndim <= 4 and (along == 1 or columns == 1) and (step >= columns or rows == 1)
+
+
+def _like(x: Layout, columns: int) -> Layout:
+    """The layout of a result (*, rows, columns) with the dims in the order that those of ``x`` have in memory.
+
+    So heads that were taken out of rows lie in rows of the result, too, as in PyTorch.
+    """
+    shape, strides, step = (*x.shape[:-1], columns), [1] * x.ndim, columns
+    if x.contiguous or not _taken(x):
+        return intern(x.numpy_dtype, shape, None, x.device)
+    for d in sorted(range(x.ndim - 1), key=lambda d: (x.strides[d], -d)):
+        strides[d], step = step, step * shape[d]
+    return intern(x.numpy_dtype, shape, tuple(strides), x.device)
+
+
+def _written(number: int, layout: Layout) -> Written:
+    lead = layout.shape[:-2]
+    return Written(number, (math.prod(lead[:-1]), lead[-1] if lead else 1, *layout.shape[-2:]))
 
 
 def _inputs(q: Layout, k: Layout, v: Layout, mask: Layout | None) -> tuple[Any, ...]:
     """What the kernels are told of q, k, v and mask."""
     added = np.empty((0, 0, 0), q.numpy_dtype) if mask is None else row_major("mask", mask, mask.shape)
-    return _stack("q", q), _stack("k", k), _stack("v", v), added
+    return _stacks_of("q", q), _stacks_of("k", k), _stacks_of("v", v), added
 
 
 def _block(q: Layout, k: Layout, causal: bool) -> int:
@@ -88,11 +116,10 @@ def _block(q: Layout, k: Layout, causal: bool) -> int:
 @planned("g", "q", "k", "v", "mask?", numbers=("scale",))
 def _gradients(g, q, k, v, mask, causal, scale):
     """The gradients in q, k and v, unrecorded."""
-    layouts = [intern(t.numpy_dtype, t.shape, None, t.device) for t in (q, k, v)]
+    layouts = [_like(t, t.shape[-1]) for t in (q, k, v)]
     if not g.numel or not q.numel or not k.numel:
         return lambda *_: tuple([zeros_of(layout) for layout in layouts])
-    results = [Written(i, (math.prod(t.shape[:-2]), *t.shape[-2:])) for i, t in enumerate((q, k, v))]
-    arrays = _stack("g", g), *_inputs(q, k, v, mask), *results
+    arrays = _stacks_of("g", g), *_inputs(q, k, v, mask), *map(_written, range(3), layouts)
     return Launches([(kernels.attend_back, *arrays, causal, Number("scale"), _block(q, k, causal))], layouts, 3)
 
 
@@ -118,12 +145,12 @@ class Attention(Structured):
     )
 
     def plan(q_layout, k_layout, v_layout, mask_layout=None, causal=False, scale=1.0):
-        out = intern(q_layout.numpy_dtype, (*q_layout.shape[:-1], v_layout.shape[-1]), None, q_layout.device)
+        out = _like(q_layout, v_layout.shape[-1])
         if not out.numel or not k_layout.shape[-2]:
             return lambda *_: zeros_of(out)
         arrays = _inputs(q_layout, k_layout, v_layout, mask_layout)
-        result = Written(0, (math.prod(out.shape[:-2]), *out.shape[-2:]))
-        return Launches([(kernels.attend, *arrays, result, causal, scale, _block(q_layout, k_layout, causal))], [out])
+        block = _block(q_layout, k_layout, causal)
+        return Launches([(kernels.attend, *arrays, _written(0, out), causal, scale, block)], [out])
 
     def grad_q(g, q, k, v, mask, causal, scale):
         return _score_gradient(g, q, k, v, mask, causal, scale) @ k

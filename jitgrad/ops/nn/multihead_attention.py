@@ -90,7 +90,7 @@ def _projected(
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
         query, key, value = tensors
         if query is key is value:  # one product in the place of three
-            return list(linear(query, weight, bias).chunk(3, -1))
+            return _by_rows(query, weight, bias, 3)
         weights = tuple(weight.chunk(3))  # type: ignore[assignment]
     else:
         for name, w in zip(names, weights, strict=True):
@@ -123,23 +123,30 @@ def _mask_of_heads(mask: Tensor, target: int, source: int, stacks: int) -> Tenso
     return mask.unsqueeze(0) if mask.dim() == 2 else mask
 
 
-def _heads(x: Tensor, stacks: int, width: int) -> Tensor:
-    """(length, batch, heads * width) as (batch * heads, length, width).
+def _by_rows(x: Tensor, weight: Tensor, bias: Tensor | None, parts: int = 1) -> list[Tensor]:
+    """The ``parts`` of ``linear`` of (length, batch, width), whose rows are taken in the order of their memory."""
+    turned = x.transpose(0, 1)
+    in_order = turned.is_contiguous()
+    rows = linear(turned if in_order else x, weight, bias)
+    found = rows.chunk(parts, -1) if parts > 1 else [rows]
+    return [part.transpose(0, 1) for part in found] if in_order else list(found)
 
-    What is a part of a joint projection is copied, once and in the order that attention takes.
-    """
+
+def _heads(x: Tensor, heads: int, width: int) -> Tensor:
+    """(length, batch, heads * width) as (batch, heads, length, width)."""
     length, n = x.shape[:2]
-    return x.reshape(length, n, stacks // max(n, 1), width).permute(1, 2, 0, 3).reshape(stacks, length, width)
+    return x.reshape(length, n, heads, width).permute(1, 2, 0, 3)
 
 
-def _static(name: str, given: Tensor | None, x: Tensor, stacks: int, width: int) -> Tensor:
+def _static(name: str, given: Tensor | None, x: Tensor, heads: int, width: int) -> Tensor:
     """Keys or values that were given for all heads, or those of ``x``."""
     if given is None:
-        return _heads(x, stacks, width)
-    for d, size in ((0, stacks), (2, width)):
+        return _heads(x, heads, width)
+    n = x.shape[1]
+    for d, size in ((0, n * heads), (2, width)):
         if given.shape[d] != size:
             raise AssertionError(f"expecting {name}.size({d}) of {size}, but got {given.shape[d]}")
-    return given
+    return given.view(n, heads, *given.shape[1:])
 
 
 def _with_biases(k: Tensor, v: Tensor, bias_k: Any, bias_v: Any, static: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
@@ -167,15 +174,17 @@ def _merged(mask: Tensor | None, padding: Tensor | None, n: int, heads: int, sou
 def _attended(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, heads: int, average: bool
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(results (stacks, target, width), shares (n, heads, target, source) or their average over heads)."""
+    """(results (n, heads, target, width), shares (n, heads, target, source) or their average over heads)."""
+    n = q.shape[0]
+    q, k, v = (t.reshape(n * heads, *t.shape[2:]) for t in (q, k, v))
     scaled = q * math.sqrt(1.0 / q.shape[2])
     turned = k.transpose(-2, -1)
     scores = Bmm.apply(scaled, turned) if mask is None else Baddbmm.apply(mask, scaled, turned)
     shares = Softmax.apply(scores, -1)
     if dropout_p > 0.0:
         shares = dropout(shares, dropout_p, True)
-    weights = shares.view(shares.shape[0] // heads, heads, *shares.shape[1:])
-    return Bmm.apply(shares, v), weights.mean(1) if average else weights
+    weights, out = shares.view(n, heads, *shares.shape[1:]), Bmm.apply(shares, v)
+    return out.view(n, heads, *out.shape[1:]), weights.mean(1) if average else weights
 
 
 @functional
@@ -217,20 +226,19 @@ def multi_head_attention_forward(
     if bias_k is not None or bias_v is not None:
         k, v = _with_biases(k, v, bias_k, bias_v, (static_k, static_v))
         mask, padding = _one_more(mask), _one_more(padding)
-    q, k, v = (_heads(q, stacks, width), _static("static_k", static_k, k, stacks, width),
-               _static("static_v", static_v, v, stacks, width))  # fmt: skip
+    q, k, v = (_heads(q, num_heads, width), _static("static_k", static_k, k, num_heads, width),
+               _static("static_v", static_v, v, num_heads, width))  # fmt: skip
     if add_zero_attn:
-        zeros = k.new_zeros((stacks, 1, width))
-        k, v = cat([k, zeros], 1), cat([v, zeros], 1)
+        zeros = k.new_zeros((n, num_heads, 1, width))
+        k, v = cat([k, zeros], 2), cat([v, zeros], 2)
         mask, padding = _one_more(mask), _one_more(padding)
-    mask = _merged(mask, padding, n, num_heads, k.shape[1])
+    mask = _merged(mask, padding, n, num_heads, k.shape[2])
     dropout_p = dropout_p if training else 0.0
     if need_weights:
         out, weights = _attended(q, k, v, mask, dropout_p, num_heads, average_attn_weights)
     else:
-        out, weights = _without_shares(q, k, v, mask, dropout_p, hint, n, num_heads), None
-    rows = linear(out.transpose(0, 1).reshape(target * n, embed_dim), out_proj_weight, out_proj_bias)
-    result = rows.view(target, n, rows.shape[1])
+        out, weights = _without_shares(q, k, v, mask, dropout_p, hint), None
+    (result,) = _by_rows(_joined(out), out_proj_weight, out_proj_bias)
     if batched:
         return result, weights
     return result.squeeze(1), None if weights is None else weights.squeeze(0)
@@ -243,11 +251,19 @@ def _unsqueezed(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
     return q, k, k if value is key else value.unsqueeze(1)
 
 
+def _joined(x: Tensor) -> Tensor:
+    """(batch, heads, length, width) as (length, batch, heads * width), in the order of its memory if that has one."""
+    n, heads, length, width = x.shape
+    rows = x.transpose(1, 2)
+    if rows.is_contiguous():
+        return rows.view(n, length, heads * width).transpose(0, 1)
+    return rows.transpose(0, 1).reshape(length, n, heads * width)
+
+
 def _without_shares(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, n: int, heads: int
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, causal: bool
 ) -> Tensor:  # fmt: skip
-    """The heads' results by ``scaled_dot_product_attention``, as (stacks, target, width)."""
+    """The heads' results by ``scaled_dot_product_attention``, as (n, heads, target, width)."""
     if mask is not None:
-        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.view(n, heads, -1, k.shape[1])
-    each = (t.reshape(n, heads, *t.shape[1:]) for t in (q, k, v))
-    return scaled_dot_product_attention(*each, mask, dropout_p, causal).reshape(q.shape)
+        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.view(*q.shape[:2], -1, k.shape[2])
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)

@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.autograd import gradcheck, gradgradcheck
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import launch, observers
 from jitgrad.kernels.loops import attention as kernels
 
 F = torch.nn.functional
@@ -43,9 +43,9 @@ def test_masks_and_scale():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_blocks_give_what_one_block_gives(causal):
-    q, k, v = (t.numpy(force=True) for t in heads(2))
+    q, k, v = (t.numpy(force=True)[:, None] for t in heads(2))
     mask = np.empty((0, 0, 0)) if causal else draw(1, 5, 4, seed=3).numpy(force=True)
-    g, results = np.ones((2, 5, 2)), []
+    g, results = np.ones((2, 1, 5, 2)), []
     for block in (5, 2):  # all queries, two of them
         made = [np.empty_like(a) for a in (g, q, k, v)]
         launch(kernels.attend, q, k, v, mask, made[0], causal, 0.5, block)
@@ -217,3 +217,56 @@ def test_rows_are_kept_to_a_norm():
     with pytest.raises(IndexError, match="index 7 out of range"):
         torch.embedding_renorm_(weight.detach(), torch.tensor([2, 7]), 1.0, 2.0)
     assert weight.tolist() == before
+
+
+def split_heads(*, joint):
+    """Query, key and value as heads of rows: of one joint projection with gaps, or of one each."""
+    rows = draw(2, 5, 3 * 4 * 3 if joint else 4 * 3, seed=1)
+    parts = rows.chunk(3, -1) if joint else (rows, draw(2, 5, 4 * 3, seed=2), draw(2, 5, 4 * 3, seed=3))
+    return [part.view(2, 5, 4, 3).transpose(1, 2) for part in parts]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dims", [3, 4])
+def test_heads_of_rows_are_taken_as_they_are(joint, causal, dims):
+    heads_of_rows = [t.detach()[0] if dims == 3 else t.detach() for t in split_heads(joint=joint)]
+    results = []
+    for given in (heads_of_rows, [t.contiguous() for t in heads_of_rows]):
+        given = [t.requires_grad_() for t in given]
+        names = []
+        observers.append(lambda kernel, args, seconds: names.append(kernel.name))
+        try:
+            out = attend(*given, is_causal=causal)
+            gradients = torch.autograd.grad(out.sin().sum(), given)
+        finally:
+            observers.pop()
+        assert "copy" not in names
+        results.append([out, *gradients])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+    assert results[0][0].transpose(-3, -2).is_contiguous()  # rows of all heads, as PyTorch has it
+
+
+def test_what_kernels_do_not_take_as_it_is_is_copied():
+    q, k, v = split_heads(joint=False)
+    turned = [t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (q, k, v)]  # columns, not rows
+    few = [t[:, :, :1].expand(2, 4, 5, 3) for t in (q, k, v)]
+    nested = [t.unsqueeze(0).expand(3, 2, 4, 5, 3) for t in (q, k, v)]
+    for given in (turned, few, nested):
+        torch.testing.assert_close(attend(*given), attend(*[t.contiguous() for t in given]))
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_step_of_multihead_attention_copies_no_heads(batch_first):
+    layer, x = torch.nn.MultiheadAttention(12, 4, batch_first=batch_first), draw(2, 5, 12).detach().float().requires_grad_()
+    expected = layer(x, x, x, need_weights=True)[0]
+    names = []
+    observers.append(lambda kernel, args, seconds: names.append(kernel.name))
+    try:
+        out = layer(x, x, x, need_weights=False)[0]
+        out.sum().backward()
+    finally:
+        observers.pop()
+    torch.testing.assert_close(out, expected)
+    assert names.count("copy") <= 3  # those that join the gradients of query, key and value
