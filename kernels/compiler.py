@@ -17,6 +17,7 @@ import sys
 import time
 import types
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ import numba
 from numba.core import config
 from numba.core.compiler import Compiler
 
-from jitgrad.kernels.call_signatures import kept_signatures
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.disk_cache import DiskCache
@@ -36,6 +36,10 @@ try:
     from jitgrad.kernels.pipeline import InlinedPipeline, KernelPipeline
 except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
+try:
+    from jitgrad.kernels.quick_numba import quick_numba
+except (ImportError, AttributeError):  # likewise
+    quick_numba = nullcontext  # type: ignore[misc, assignment]
 
 __all__ = ["PRELUDE", "KernelError", "KernelText", "compile_kernel", "compile_text", "kernel_text"]
 
@@ -88,7 +92,7 @@ class _Timed:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
             # The collector would take a fifth of the time to find that nearly all of Numba's objects are in use.
-            with numba_setting("BOUNDSCHECK", None), kept_signatures(), paused_collector():
+            with numba_setting("BOUNDSCHECK", None), quick_numba(), paused_collector():
                 # Another thread that called it at the same time may have been faster.
                 known = tuple(getattr(signature, "args", signature)) in self.overloads
                 try:

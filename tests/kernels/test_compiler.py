@@ -1,6 +1,5 @@
 """The disk cache: right results whatever the folder looks like, and no kernel mixed up."""
 
-import operator
 import os
 import subprocess
 import sys
@@ -12,11 +11,8 @@ from fractions import Fraction
 import numba
 import numpy as np
 import pytest
-from numba.core import types
-from numba.core.registry import cpu_target
 
 from jitgrad.kernels import cache_files, cache_lock, compiler, disk_cache
-from jitgrad.kernels.call_signatures import kept_signatures
 from jitgrad.kernels.statistics import statistics
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
@@ -241,23 +237,6 @@ def test_numbers_of_a_dtype_are_names_of_the_module(cache):
     x, out = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
     compiler.compile_text("scale", text)(x, out)
     assert out.tolist() == (0.25 * x - 0.25).tolist()
-
-
-def test_signatures_are_kept_for_the_time_of_a_compilation_only(cache):
-    find, asked = types.Function.get_call_type, []
-    with kept_signatures():
-        add = cpu_target.typing_context.resolve_value_type(operator.add)
-        given = types.float32, types.float64
-        add.get_call_type(cpu_target.typing_context, given, {})
-        template = add.templates[0]
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(template, "apply", lambda *args: asked.append(args))
-            assert add.get_call_type(cpu_target.typing_context, given, {}).return_type == types.float64
-    assert not asked
-    assert types.Function.get_call_type is find
-    with pytest.raises(compiler.KernelError):
-        compiler.compile_text("wrong", "def wrong(x):\n    x.nothing()\n")(np.zeros(3))
-    assert types.Function.get_call_type is find
 
 
 def test_a_kernel_on_disk_depends_on_no_other(tmp_path):

@@ -1,0 +1,105 @@
+"""Parts of Numba's compiler that do the same again and again, made shorter for the time of a compilation.
+
+Of the calls of Python in which a kernel is compiled each of these is 3 to 20 %: for each operation the templates of its
+function are tried one by one, at least twice in type inference and up to four times more in lowering; for each call of
+an intrinsic all registries are looked through for news; passes list the variables of statements by searching all that
+these hold; and listeners are told of each call of LLVM, of which there are mostly none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite.binding import ffi
+from numba.core import event, ir, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.typing import templates
+
+__all__ = ["quick_numba"]
+
+_signatures: dict[Any, Any] = {}  # by the function's type and those of its arguments
+_registries: dict[Any, Any] = {}  # by the target that a template names, and what for
+_FUNCTION: Any = types.Function
+_HELPER: Any = templates._TemplateTargetHelperMixin
+_INSTRUCTION: Any = ir.Inst
+_find_signature, _find_registry, _search = (
+    _FUNCTION.get_call_type, _HELPER._get_target_registry, _INSTRUCTION._rec_list_vars,
+)  # fmt: skip
+_PLAIN = frozenset([str, int, bool, float, type(None), ir.Loc])  # what holds no variable
+
+
+@contextmanager
+def quick_numba() -> Iterator[None]:
+    """While this is entered, Numba has the shorter ways."""
+    # The lock keeps other threads from compiling meanwhile. It is reentrant: a kernel compiles functions that it calls.
+    with global_compiler_lock, _no_lock_events():
+        before = _FUNCTION.get_call_type, _HELPER._get_target_registry, _INSTRUCTION._rec_list_vars
+        _set(_known_signature, _known_registry, _variables)
+        try:
+            yield
+        finally:
+            _set(*before)
+
+
+def _set(get_call_type: Any, get_target_registry: Any, list_variables: Any) -> None:
+    _FUNCTION.get_call_type, _HELPER._get_target_registry = get_call_type, get_target_registry
+    _INSTRUCTION._rec_list_vars = list_variables
+
+
+def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """The signature of a call; it depends on nothing but the types, once there is one."""
+    if kws:
+        return _find_signature(function, context, args, kws)
+    call = function, tuple(args)
+    signature = _signatures.get(call)
+    if signature is None:
+        signature = _find_signature(function, context, args, kws)
+        if signature is not None:
+            _signatures[call] = signature
+    return signature
+
+
+def _known_registry(template: Any, reason: str) -> Any:
+    """The registry in which an intrinsic's code is put; Numba looks for news in all of them first."""
+    asked = template.metadata.get("target", "generic"), reason, id(template.context)
+    found = _registries.get(asked)
+    if found is None:
+        found = _registries[asked] = _find_registry(template, reason)
+    return found
+
+
+def _variables(self: Any, value: Any) -> list[Any]:
+    """The variables in a statement, or in a part of one."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if kind in _PLAIN:
+        return []
+    if kind is not dict and kind is not list and kind is not tuple:
+        return _search(self, value)
+    found = []
+    for part in value.values() if kind is dict else value:
+        kind = type(part)
+        if kind is ir.Var:
+            found.append(part)
+        elif kind not in _PLAIN:
+            found += self._rec_list_vars(part)
+    return found
+
+
+@contextmanager
+def _no_lock_events() -> Iterator[None]:
+    """Numba's events of LLVM's lock are left out, unless somebody listens."""
+    lock = ffi.lib._lock
+    if event._registered["numba:llvm_lock"]:
+        yield
+        return
+    with lock._lock:  # no other thread is in a call then, between the event of its start and that of its end
+        before, lock._cblist = lock._cblist, []
+    try:
+        yield
+    finally:
+        with lock._lock:
+            lock._cblist = before
