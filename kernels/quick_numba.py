@@ -27,7 +27,7 @@ _INSTRUCTION: Any = ir.Inst
 _find_signature, _find_registry, _search = (
     _FUNCTION.get_call_type, _HELPER._get_target_registry, _INSTRUCTION._rec_list_vars,
 )  # fmt: skip
-_PLAIN = frozenset([str, int, bool, float, type(None), ir.Loc])  # what holds no variable
+_PLAIN = {str, int, bool, float, type(None), ir.Loc}  # what holds no variable; others are added when they are met
 
 
 @contextmanager
@@ -73,12 +73,12 @@ def _known_registry(template: Any, reason: str) -> Any:
 def _variables(self: Any, value: Any) -> list[Any]:
     """The variables in a statement, or in a part of one."""
     kind = type(value)
-    if kind is ir.Var:
-        return [value]
     if kind in _PLAIN:
         return []
+    if kind is ir.Var:
+        return [value]
     if kind is not dict and kind is not list and kind is not tuple:
-        return _search(self, value)
+        return _variables_of_other(self, value)
     found = []
     for part in value.values() if kind is dict else value:
         kind = type(part)
@@ -87,6 +87,15 @@ def _variables(self: Any, value: Any) -> list[Any]:
         elif kind not in _PLAIN:
             found += self._rec_list_vars(part)
     return found
+
+
+def _variables_of_other(self: Any, value: Any) -> list[Any]:
+    if isinstance(value, ir.Inst):
+        return value.list_vars()
+    if isinstance(value, (ir.Var, dict, list, tuple)):
+        return _search(self, value)
+    _PLAIN.add(type(value))
+    return []
 
 
 @contextmanager
