@@ -39,7 +39,7 @@ except ImportError:  # a Numba whose parts have moved; its own pipeline does the
 try:
     from jitgrad.kernels.quick_numba import quick_numba
 except (ImportError, AttributeError):  # likewise
-    quick_numba = nullcontext  # type: ignore[misc, assignment]
+    quick_numba = nullcontext  # type: ignore[assignment]
 
 __all__ = ["PRELUDE", "KernelError", "KernelText", "compile_kernel", "compile_text", "kernel_text"]
 
