@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.overriding import is_active, register_methods
 from jitgrad.dispatch.registry import explaining_form, module_names, named_in
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
@@ -88,6 +89,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         found = globals()[name] = _own_form(getattr(import_module(_LATER[name]), name), name)
+        if is_active():
+            register_methods()
         return found
     return _part(name) if name in _SOURCES else _published(name)
 

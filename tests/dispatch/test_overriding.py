@@ -306,3 +306,23 @@ def test_the_first_call_of_a_process(call):
     print(torch.{call})"""
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout == call.split("(")[0].removeprefix("nn.functional.") + "\n", done.stderr
+
+
+def test_functions_that_are_imported_later_ask_too():
+    text = """
+import jitgrad as torch
+
+class Takes:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__
+
+F = torch.nn.functional
+names = ["relu", "dropout", "layer_norm", "batch_norm", "embedding", "one_hot", "binary_cross_entropy"]
+print(*[getattr(F, name)(*[Takes()] * (1 + (k > 1))) for k, name in enumerate(names) if name != "batch_norm"])
+print(F.batch_norm(Takes(), None, None))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout.split() == [
+        "relu", "dropout", "layer_norm", "embedding", "one_hot", "binary_cross_entropy", "batch_norm"
+    ], done.stderr  # fmt: skip
