@@ -19,7 +19,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, recorder_of
 from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.node_types import node_type_for
+from jitgrad.dispatch.node_types import node_type_for, value_names
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
@@ -178,12 +178,23 @@ def _saved_attributes(plan: ForwardPlan) -> tuple[list[str], list[str]]:
 class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass with its printed name.
 
-    scalars: {name: value} of the numbers that gradient rules need.
+    scalars: {name: value} of the numbers that it keeps, in attributes as `node_types` has them; rules need some.
     """
 
     planned = True
     backward_plan: BackwardPlan
-    scalars: dict[str, Any] = {}
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        op = self.backward_plan.forward.op
+        names = (*op.inputs, *op.scalars)
+        kept = [getattr(self, slot, None) for slot in value_names(names)]
+        return {name: value for name, value in zip(names, kept, strict=True) if value is not None}
+
+    @scalars.setter
+    def scalars(self, values: dict[str, Any]) -> None:
+        for slot, value in zip(value_names(tuple(values)), values.values(), strict=True):
+            setattr(self, slot, value)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -207,7 +218,7 @@ class ElementwiseNode(Node):
     def vjp_into(self, g: Any, there: Any) -> None:
         """Add the gradient of the one operand that has one to ``there``, row-major and of that operand's shape."""
         backward, saved = self.backward_plan, self.unpack()
-        find, numbers = backward.additions.get, [self.scalars[n] for n in backward.scalar_names]
+        find, numbers = backward.additions.get, [getattr(self, slot) for slot in value_names(backward.scalar_names)]
         add = find((g._layout, there._layout)) or backward.plan_addition(g._layout, there._layout, saved)
         add(there, g, *saved, *numbers, there._data)
 

@@ -23,6 +23,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise import ElementwiseOp, cast_number
 from jitgrad.dispatch.elementwise_inplace import CASTS, PLAIN_NUMBERS, inplace_of
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
+from jitgrad.dispatch.node_types import value_names
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.overriding import is_overriding
@@ -165,7 +166,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
     """The fast path of ops of two tensors, or of one and a number. operator: the name of the operator to be."""
     plans: dict[Any, ForwardPlan] = cache()
     get, op = plans.get, operation.op
-    differentiable = bool(op.grads)
+    differentiable, (slot,) = bool(op.grads), value_names(op.inputs[1:2])
 
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
         """The first call with these layouts: it is planned, and the plan kept for the fast path."""
@@ -195,7 +196,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
             backward: BackwardPlan = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
             node = backward.record(result, x)
             if backward.scalar_names:  # the number in the compute dtype, as the backward kernel wants it
-                node.scalars = {op.inputs[1]: y}
+                setattr(node, slot, y)
         return result
 
     def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 from jitgrad.core.node import FREED, announce_node, edge_of, next_sequence_number, node_observers
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.node_types import value_names
 
 __all__ = ["backward_of", "recorder_of"]
 
@@ -96,7 +97,7 @@ def backward_of(form: str, place: tuple[int, ...], saves: int, scalars: tuple[st
         changed=" or ".join(f"{n}._counter[0] != {v}" for n, v in zip(names, versions, strict=True)),
     )
     count, passed, shaped = max(place) + 1, form.startswith("passed"), form.endswith("shaped")
-    arguments = ", ".join(["g", *names, *(f"node.scalars[{n!r}]" for n in scalars)])
+    arguments = ", ".join(["g", *names, *[f"node.{slot}" for slot in value_names(scalars)]])
     return _made(_BACKWARD.format(
         check=check if saves else "",
         run="grads = g" if passed else f"grads = (find(g._layout) or plan(g._layout, saved))({arguments})",

@@ -31,11 +31,12 @@ def objects_per_op(step, count=1000):
         (lambda y, x: y @ x, 3),  # the tensor, its node, the tuple of what is saved
         (lambda y, x: y * x, 3),
         (lambda y, x: y + x, 2),
+        (lambda y, x: 2 * y, 2),
         (lambda y, x: y.exp(), 5),  # what is saved of its own result is another tensor, with a counter for both
         (lambda y, x: y.sum(0, keepdim=True), 2),
         (lambda y, x: y.t(), 4),  # what it shows knows its views
     ],
-    ids=["product", "mul", "add", "exp", "sum", "view"],
+    ids=["product", "mul", "add", "number", "exp", "sum", "view"],
 )
 def test_objects_for_the_collector(step, most):
     assert objects_per_op(step) < most + 0.5
@@ -50,6 +51,13 @@ def test_edges_and_values_are_tuples():
     assert node.edges == (None, None) and node.edge0 is None
     with pytest.raises(ValueError, match="zip"):
         node.edges = (None,)
+
+
+def test_numbers_are_a_dictionary():
+    x = torch.ones(2, requires_grad=True)
+    assert (x * 3).grad_fn.scalars == {"y": 3.0} and (x * x).grad_fn.scalars == {}
+    node = torch.nn.functional.softplus(x, 2.0, 10.0).grad_fn
+    assert node.scalars == {"beta": 2.0, "threshold": 10.0} and node._saved_beta == 2.0
 
 
 def test_a_class_is_made_once_for_each_kind_and_dies_with_that_of_the_op():
