@@ -50,15 +50,17 @@ def node_type_for(node_type: Any, edges: int, values: Sequence[str] = (), adds: 
 
 def _as_tuple(names: list[str]) -> property:
     """A property that is the tuple of these attributes."""
-    # attrgetter is C code, and returns a tuple if there are several names.
-    read: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else _reader_of_one(attrgetter(names[0]))
+    read: Callable[[Any], Any]
+    if len(names) > 1:
+        read = attrgetter(*names)  # C code, which returns a tuple of several attributes
+    elif names == edge_names(1):
+        read = lambda node: (node.edge0,)  # read twice for each node in a run of backward, so without another call
+    else:
+        one = attrgetter(names[0])
+        read = lambda node: (one(node),)
 
     def write(node: Any, values: Any) -> None:
         for name, value in zip(names, values, strict=True):
             setattr(node, name, value)
 
     return property(read, write)
-
-
-def _reader_of_one(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda node: (read(node),)
