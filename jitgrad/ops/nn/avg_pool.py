@@ -18,39 +18,38 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
 from jitgrad.ops.nn.pad import constant_pad_nd
-from jitgrad.ops.nn.taps import MAKERS, Map, Tapped, named_op, under_name
+from jitgrad.ops.nn.taps import MAKERS, Map, Tapped, Taps, named_op, under_name, windows_of
 from jitgrad.ops.nn.windows import Window, per_dim, sliding
 from jitgrad.ops.reduction.sums import mean
 
 __all__ = ["adaptive_sizes", "avg_pool"]
 
 
-def _spans(made: Map) -> list[tuple[int, int, int]]:
-    """(begin, end, divisor) of each window, whose padding counts or does not."""
-    width, stride, before, with_padding = made.numbers
-    found = []
-    for k in range(made.new):
-        begin = k * stride - before
-        end = min(begin + width, made.size + before)
-        inside = max(begin, 0), min(end, made.size)
-        found.append((*inside, end - begin if with_padding else inside[1] - inside[0]))
-    return found
+def _spans(made: Map) -> tuple[Any, Any, Any]:
+    """The begins, ends and divisors of windows, whose padding counts or does not."""
+    width, stride, before, with_padding = made.numbers[:4]
+    begins = np.arange(made.new) * stride - before
+    ends = np.minimum(begins + width, made.size + before)
+    inside = np.maximum(begins, 0), np.minimum(ends, made.size)
+    return (*inside, ends - begins if with_padding else inside[1] - inside[0])
 
 
-def _means(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
-    return [(range(b, e), [1 / real(n)] * (e - b)) for b, e, n in _spans(made)]
+def _means(made: Map, real: Any) -> Taps:
+    begins, ends, divisors = _spans(made)
+    with np.errstate(divide="ignore"):  # a window of padding alone has no places
+        return windows_of(begins, ends, real(1) / divisors.astype(real))
 
 
-def _sums(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
+def _sums(made: Map, real: Any) -> Taps:
     """The divisor is that of the whole window, or 1: the last dim's map has it."""
-    divisor = made.numbers[4]
-    return [(range(b, e), [1 / real(divisor) if divisor != 1 else 1] * (e - b)) for b, e, _ in _spans(made._replace(
-        numbers=made.numbers[:4]))]  # fmt: skip
+    begins, ends, _ = _spans(made)
+    return windows_of(begins, ends, np.full(made.new, real(1) / real(made.numbers[4])))
 
 
-def _adaptive(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
-    spans = [(k * made.size // made.new, -((k + 1) * made.size // -made.new)) for k in range(made.new)]
-    return [(range(b, e), [1 / real(e - b)] * (e - b)) for b, e in spans]
+def _adaptive(made: Map, real: Any) -> Taps:
+    k = np.arange(made.new)
+    begins, ends = k * made.size // made.new, -((k + 1) * made.size // -made.new)
+    return windows_of(begins, ends, real(1) / (ends - begins).astype(real))
 
 
 MAKERS["mean"], MAKERS["sum"], MAKERS["adaptive_mean"] = _means, _sums, _adaptive
@@ -62,8 +61,8 @@ def _divided(sums: Tensor, windows: Sequence[Window], with_padding: bool, diviso
         return table.div_trunc(sums, divisor)
     counts = np.ones((), np.int64)
     for w in windows:
-        spans = _spans(Map("", w.size, w.new, (w.width, w.stride, w.before, with_padding)))
-        counts = counts[..., None] * np.array([n for _, _, n in spans], np.int64)
+        _, _, divisors = _spans(Map("", w.size, w.new, (w.width, w.stride, w.before, with_padding)))
+        counts = counts[..., None] * divisors
     counts = np.ascontiguousarray(counts)
     return table.div_trunc(sums, wrap(counts, layout_of(counts)))
 

@@ -18,7 +18,7 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import is_int
 from jitgrad.ops.nn.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from jitgrad.ops.nn.taps import MAKERS, Map, named_op
+from jitgrad.ops.nn.taps import MAKERS, Map, Taps, listed, named_op, one_each
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["interpolate"]
@@ -35,34 +35,33 @@ def _step(made: Map, real: Any) -> Any:
     return real(1.0 / scale) if scale is not None and scale > 0 else real(made.size) / real(made.new)
 
 
-def _place(made: Map, step: Any, k: int, real: Any, cubic: bool = False) -> Any:
+def _places(made: Map, step: Any, real: Any, cubic: bool = False) -> Any:
+    """Where between the elements each new one lies."""
+    k = np.arange(made.new).astype(real)
     if made.numbers[0]:
-        return step * real(k)
-    place = step * (real(k) + real(0.5)) - real(0.5)
-    return place if cubic else max(place, real(0))
+        return step * k
+    places = step * (k + real(0.5)) - real(0.5)
+    return places if cubic else np.maximum(places, real(0))
 
 
-def _nearest(made: Map, real: Any) -> list[tuple[tuple[int], tuple[int]]]:
+def _nearest(made: Map, real: Any, shift: float = 0.0) -> Taps:
     step = _step(made._replace(numbers=(False, made.numbers[1])), real)
-    return [((min(math.floor(np.float32(step * real(k))), made.size - 1),), (1,)) for k in range(made.new)]
+    places = step * (np.arange(made.new).astype(real) + real(shift))
+    return one_each(np.minimum(np.floor(places.astype(np.float32)), made.size - 1))
 
 
-def _nearest_exact(made: Map, real: Any) -> list[tuple[tuple[int], tuple[int]]]:
-    step, last = _step(made._replace(numbers=(False, made.numbers[1])), real), made.size - 1
-    places = [step * (real(k) + real(0.5)) for k in range(made.new)]
-    return [((min(math.floor(np.float32(p)), last),), (1,)) for p in places]
-
-
-def _linear(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def _linear(made: Map, real: Any) -> Taps:
     if made.size == made.new:
-        return [((k,), (1,)) for k in range(made.new)]
-    step, last, found = _step(made, real), made.size - 1, []
-    for k in range(made.new):
-        place = _place(made, step, k, real)
-        low = min(int(place), last)
-        high = min(max(place - real(low), real(0)), real(1))
-        found.append(((low, low + (low < last)), (real(1) - high, high)))
-    return found
+        return one_each(np.arange(made.new))
+    places, last = _places(made, _step(made, real), real), made.size - 1
+    low = np.minimum(places.astype(np.int64), last)
+    high = np.clip(places - low.astype(real), real(0), real(1))
+    return _of_columns((low, low + (low < last)), (real(1) - high, high))
+
+
+def _of_columns(places: Sequence[Any], weights: Sequence[Any]) -> Taps:
+    """Taps of new elements with equally many places: the first ones of all, the second ones, and so on."""
+    return Taps(np.full(places[0].size, len(places)), np.stack(places, 1).ravel(), np.stack(weights, 1).ravel())
 
 
 def _cubic_near(x: Any, a: Any) -> Any:
@@ -75,15 +74,12 @@ def _cubic_far(x: Any, a: Any) -> Any:
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def _cubic(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    step, last, found, a = _step(made, real), made.size - 1, [], real(-0.75)
-    for k in range(made.new):
-        place = _place(made, step, k, real, cubic=True)
-        low = min(math.floor(place), last)
-        t = min(max(place - real(low), real(0)), real(1))
-        weights = (_cubic_far(t + 1, a), _cubic_near(t, a), _cubic_near(1 - t, a), _cubic_far(1 - t + 1, a))
-        found.append((tuple([min(max(low + j - 1, 0), last) for j in range(4)]), weights))
-    return found
+def _cubic(made: Map, real: Any) -> Taps:
+    places, last, a = _places(made, _step(made, real), real, cubic=True), made.size - 1, real(-0.75)
+    low = np.minimum(np.floor(places), last).astype(np.int64)
+    t = np.clip(places - low.astype(real), real(0), real(1))
+    weights = _cubic_far(t + 1, a), _cubic_near(t, a), _cubic_near(1 - t, a), _cubic_far(1 - t + 1, a)
+    return _of_columns([np.clip(low + j - 1, 0, last) for j in range(4)], weights)
 
 
 def _wide_cubic(x: Any) -> Any:
@@ -103,7 +99,7 @@ _FILTERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
-def _antialiased(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
+def _antialiased(made: Map, real: Any) -> Taps:
     half, weigh = _FILTERS[made.kind]
     step, found = _step(made, real), []
     support = real(half) * step if step >= 1 else real(half)
@@ -115,25 +111,27 @@ def _antialiased(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
         weights = [real(weigh((real(j) - center + real(0.5)) * inverse)) for j in range(first, end)]
         total = sum(weights, real(0))
         found.append((range(first, end), [w / total for w in weights] if total else weights))
-    return found
+    return listed(found)
 
 
-def _fixed_point(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def _fixed_point(made: Map, real: Any) -> Taps:
     """The table of the Map in ``numbers`` with weights of 16 bits, as many of which as fit are behind the point."""
     (of,), found, largest = made.numbers, [], 0.0
-    for places, weights in MAKERS[of.kind](of, np.float64):
-        sums: dict[int, float] = {}
-        for place, weight in zip(places, weights, strict=True):  # at an edge one element stands for several
+    counts, places, weights = MAKERS[of.kind](of, np.float64)
+    ends = np.cumsum(counts).tolist()
+    for begin, end in zip([0, *ends], ends, strict=False):
+        sums: dict[int, float] = {}  # at an edge one element stands for several
+        for place, weight in zip(places[begin:end].tolist(), weights[begin:end].tolist(), strict=True):
             sums[place] = sums.get(place, 0.0) + float(weight)
             largest = max(largest, sums[place])
         found.append(sums)
     bits = next((b for b in range(22) if int(0.5 + largest * 2 ** (b + 1)) >= 1 << 15), 22)
     rounded = [[int(w * 2**bits + math.copysign(0.5, w)) / 2**bits for w in sums.values()] for sums in found]
-    return [(tuple(sums), tuple(weights)) for sums, weights in zip(found, rounded, strict=True)]
+    return listed([(tuple(sums), weights) for sums, weights in zip(found, rounded, strict=True)])
 
 
-MAKERS |= {"fixed_point": _fixed_point}
-MAKERS |= {"nearest": _nearest, "nearest-exact": _nearest_exact, "linear": _linear, "cubic": _cubic}
+MAKERS |= {"nearest": _nearest, "nearest-exact": functools.partial(_nearest, shift=0.5)}
+MAKERS |= {"linear": _linear, "cubic": _cubic, "fixed_point": _fixed_point}
 MAKERS |= dict.fromkeys(_FILTERS, _antialiased)
 
 # -- functions --------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from jitgrad.dispatch.sizes import ints_argument, number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
 from jitgrad.ops.creation.constants import convert_number, full
-from jitgrad.ops.nn.taps import MAKERS, Map, in_format_of, named_op
+from jitgrad.ops.nn.taps import MAKERS, Map, Taps, in_format_of, listed, named_op, one_each
 
 __all__ = ["ConstantPadNd", "pad"]
 
@@ -138,24 +138,24 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
 # -- padding by the tensor's own elements ----------------------------------------------------------------
 
 
-def _reflected(made: Map, real: Any) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _reflected(made: Map, real: Any) -> Taps:
     (before,), n = made.numbers, made.size
-    places = [abs(k - before) for k in range(made.new)]
-    return [((p if p < n else 2 * n - 2 - p,), (1,)) for p in places]
+    places = np.abs(np.arange(made.new) - before)
+    return one_each(np.where(places < n, places, 2 * n - 2 - places))
 
 
 MAKERS["reflect"] = _reflected
-MAKERS["replicate"] = lambda m, real: [
-    ((min(max(k - m.numbers[0], 0), m.size - 1),), (1,)) for k in range(m.new)
-]  # fmt: skip
+MAKERS["replicate"] = lambda m, real: one_each(np.clip(np.arange(m.new) - m.numbers[0], 0, m.size - 1))
 
 
-def _turned(made: Map, real: Any) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _turned(made: Map, real: Any) -> Taps:
     """What is put before an end is taken from the other, of what a negative padding has left."""
     (before,), new = made.numbers, made.new
     left, right = max(before, 0), max(new - made.size - before, 0)
-    core = range(max(-before, 0), max(-before, 0) + new - left - right)
-    return [((core[(k - left) % len(core)],), (1,)) if core else ((), ()) for k in range(new)]
+    first, count = max(-before, 0), new - left - right
+    if count <= 0:
+        return listed([((), ())] * new)
+    return one_each(first + (np.arange(new) - left) % count)
 
 
 MAKERS["circular"] = _turned

@@ -25,7 +25,10 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
 from jitgrad.ops.shape.slicing import zeros_of
 
-__all__ = ["MAKERS", "Map", "Tapped", "as_volume", "in_format_of", "merged_batch", "named_op", "under_name"]
+__all__ = [
+    "MAKERS", "Map", "Tapped", "Taps", "as_volume", "in_format_of", "listed", "merged_batch", "named_op", "one_each",
+    "under_name", "windows_of",
+]  # fmt: skip
 
 
 class Map(NamedTuple):
@@ -52,21 +55,44 @@ class Table(NamedTuple):
         )  # fmt: skip
 
 
-# {kind: function of a Map and a dtype's precision, a NumPy scalar type} -> for each new element (places, weights).
-MAKERS: dict[str, Callable[[Map, Any], Sequence[tuple[Sequence[int], Sequence[Any]]]]] = {
-    "same": lambda m, real: [((k,), (1,)) for k in range(m.size)]
-}
+class Taps(NamedTuple):
+    """For each new element how many places it has, then the places of all, one after the other, and their weights."""
+
+    counts: np.ndarray
+    places: np.ndarray
+    weights: np.ndarray
 
 
-def _packed(rows: Sequence[tuple[Sequence[int], Sequence[Any]]], dtype: np.dtype[Any]) -> Table:
-    starts = np.cumsum([0, *[len(places) for places, _ in rows]], dtype=np.int64)
+def one_each(places: Any) -> Taps:
+    """Taps of new elements each of which is one of the others."""
+    places = np.asarray(places, np.int64)
+    return Taps(np.ones(places.size, np.int64), places, np.ones(places.size))
+
+
+def windows_of(begins: Any, ends: Any, weights: Any) -> Taps:
+    """Taps of new elements each of which is the sum of the others from a begin to an end, times a weight."""
+    counts = np.maximum(ends - begins, 0)
+    first = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(begins - first, counts)
+    return Taps(counts, places, np.repeat(weights, counts))
+
+
+def listed(rows: Sequence[tuple[Sequence[int], Sequence[Any]]]) -> Taps:
+    """Taps of (places, weights) for each new element."""
+    counts = np.array([len(places) for places, _ in rows], np.int64)
     places = np.array([p for places, _ in rows for p in places], np.int64)
-    return Table(starts, places, np.array([w for _, weights in rows for w in weights]).astype(dtype))
+    return Taps(counts, places, np.array([w for _, weights in rows for w in weights]))
+
+
+# {kind: function of a Map and a dtype's precision, a NumPy scalar type}
+MAKERS: dict[str, Callable[[Map, Any], Taps]] = {"same": lambda m, real: one_each(np.arange(m.size))}
 
 
 @functools.lru_cache(maxsize=256)
 def _table(made: Map, dtype: np.dtype[Any], transposed: bool) -> Table:
-    table = _packed(MAKERS[made.kind](made, np.float32 if dtype.char in "fF" else np.float64), dtype)
+    counts, places, weights = MAKERS[made.kind](made, np.float32 if dtype.char in "fF" else np.float64)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    table = Table(starts, places.astype(np.int64), weights.astype(dtype))
     if not transposed:
         return table
     order = np.argsort(table.places, kind="stable")
