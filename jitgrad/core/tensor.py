@@ -19,7 +19,7 @@ from jitgrad.core.transform_guards import API, refuse_inside
 from jitgrad.core.view_errors import stale_message
 from jitgrad.kernels.lazy_array import memory_of
 
-__all__ = ["Tensor", "address", "method", "wrap"]
+__all__ = ["Tensor", "address", "method", "reserve_attributes", "wrap"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NON_LEAF_GRAD = (
@@ -306,6 +306,21 @@ def address(tensor: Tensor) -> int:
 
 
 _new = object.__new__  # without ``Tensor(...)``, whose call would go through type.__call__ and an __init__
+
+
+def reserve_attributes(kind: type[Tensor]) -> None:
+    """Let instances of a class keep what tensors have without a dictionary each.
+
+    Python keeps attributes so under names that the first instances of a class had. A program that has made thirty
+    tensors before it records its first op would else have a dictionary for each result: one more object for the
+    collector, and 0.1 us.
+    """
+    first = _new(kind)
+    for name in (*Tensor.__annotations__, "_requires_grad", "_view_kind"):
+        object.__setattr__(first, name, None)
+
+
+reserve_attributes(Tensor)
 
 
 def wrap(data: Any, layout: Layout) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import jitgrad
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.sparse import SparseTensor
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor, reserve_attributes, wrap
 from jitgrad.ops.creation.pickled import saving, user_state
 from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
 from jitgrad.ops.shape.subclasses import as_kind
@@ -95,6 +95,9 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __repr__(self, **options: Any) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+reserve_attributes(Parameter)
 
 
 @pickled_as("torch._utils")
