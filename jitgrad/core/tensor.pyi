@@ -1866,6 +1866,8 @@ def method(function: F) -> F:
     """Make ``function`` a method of Tensor that is no op: calls of it are not observed (see dispatch/registry.py)."""
 def recording(*tensors: Tensor) -> bool:
     """Whether an op on these tensors is recorded."""
+def reserve_attributes(kind: type[Tensor]) -> None:
+    """Let instances of a class keep what tensors have without a dictionary each."""
 def typename(obj: Any) -> str:
     """The name of an object's type, for messages: ``torch.FloatTensor``, ``int``, ``module.Class``."""
 def wrap(data: Any, layout: Layout) -> Tensor:
