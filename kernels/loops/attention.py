@@ -24,7 +24,7 @@ from jitgrad.kernels.words.vocabulary import T, matrix_in
 __all__ = ["attend", "attend_back"]
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH, DEPTH, STEPS = range(7)
-Q, K, V, OUT, DQ, DK, DV = range(STEPS, STEPS + 21, 3)  # G, the gradient, is in the place of OUT
+Q, K, V, OUT, DQ, DK, DV = range(STEPS, STEPS + 21, 3)  # backward has the gradient of the result in OUT's place
 _WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
