@@ -102,7 +102,7 @@ def _called() -> _Call:
     inside = None
     handed_on = False  # by a function that PyTorch has in Python, which gives an op all that it gets without a name
     while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] == "jitgrad":
-        handed_on |= module == "jitgrad.nn.functional"
+        handed_on |= module.startswith("jitgrad.nn.functional")  # and the files from which it has functions
         inside, frame = frame, frame.f_back
     if frame is None:
         return _Call()
