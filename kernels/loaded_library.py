@@ -35,8 +35,7 @@ class _LoadedLibrary(JITCodeLibrary):
     """One of Numba's libraries, finalized; compiled functions that are linked with it find it as they find others."""
 
     def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes, symbols: tuple[str, ...]):
-        CodeLibrary.__init__(self, codegen, name)
-        self._linking_libraries: list[Any] = []
+        CodeLibrary.__init__(self, codegen, name)  # not that of JITCodeLibrary, which makes a module
         self._bitcode, self._module = bitcode, None
         engine = codegen._engine
         engine._ee.add_object_file(binding.ObjectFileRef.from_data(code))

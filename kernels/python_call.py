@@ -134,26 +134,17 @@ def python_function(library: Any, description: Any, environment: Any) -> Any:
     return builtin_function(name, _call_kernel(), words, METH_VARARGS_KEYWORDS)
 
 
-class _Loader:
-    """Numba's code generator, but for libraries from disk, which are stored as `loaded_library` has it."""
-
-    def __init__(self, codegen: Any):
-        self._codegen = codegen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._codegen, name)
-
-    def unserialize_library(self, stored: Any) -> Any:
-        return load_library(self._codegen, stored)
-
-
 @functools.cache
 def context_with_calls() -> Any:
-    """Numba's context for loading kernels, except that those without a wrapper get a `python_function`."""
+    """Numba's context for loading kernels: libraries are read by `load_library`, not as Numba stores them, and kernels
+    without a wrapper get a `python_function`.
+    """
     made = copy.copy(cpu_target.target_context)
     made.get_executable = python_function
-    loader = _Loader(made.codegen())
-    made.codegen = lambda: loader
+    codegen = made.codegen()
+    loading = copy.copy(codegen)
+    loading.unserialize_library = functools.partial(load_library, codegen)
+    made.codegen = lambda: loading
     return made
 
 

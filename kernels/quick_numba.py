@@ -27,6 +27,9 @@ _INSTRUCTION: Any = ir.Inst
 _find_signature, _find_registry, _search = (
     _FUNCTION.get_call_type, _HELPER._get_target_registry, _INSTRUCTION._rec_list_vars,
 )  # fmt: skip
+# Read here, so that another Numba, whose parts have moved, is noticed when this is imported: see compiler.py.
+_LOCK: Any = ffi.lib._lock
+_LISTENERS, _MUTEX = event._registered, _LOCK._lock
 _PLAIN = {str, int, bool, float, type(None), ir.Loc}  # what holds no variable; others are added when they are met
 
 
@@ -63,7 +66,7 @@ def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 def _known_registry(template: Any, reason: str) -> Any:
     """The registry in which an intrinsic's code is put; Numba looks for news in all of them first."""
-    asked = template.metadata.get("target", "generic"), reason, id(template.context)
+    asked = template.metadata.get("target", "generic"), reason, template.context
     found = _registries.get(asked)
     if found is None:
         found = _registries[asked] = _find_registry(template, reason)
@@ -101,14 +104,13 @@ def _variables_of_other(self: Any, value: Any) -> list[Any]:
 @contextmanager
 def _no_lock_events() -> Iterator[None]:
     """Numba's events of LLVM's lock are left out, unless somebody listens."""
-    lock = ffi.lib._lock
-    if event._registered["numba:llvm_lock"]:
+    if _LISTENERS["numba:llvm_lock"]:
         yield
         return
-    with lock._lock:  # no other thread is in a call then, between the event of its start and that of its end
-        before, lock._cblist = lock._cblist, []
+    with _MUTEX:  # no other thread is in a call then, between the event of its start and that of its end
+        before, _LOCK._cblist = _LOCK._cblist, []
     try:
         yield
     finally:
-        with lock._lock:
-            lock._cblist = before
+        with _MUTEX:
+            _LOCK._cblist = before

@@ -1867,7 +1867,7 @@ def method(function: F) -> F:
 def recording(*tensors: Tensor) -> bool:
     """Whether an op on these tensors is recorded."""
 def reserve_attributes(kind: type[Tensor]) -> None:
-    """Let instances of a class keep what tensors have without a dictionary each."""
+    """Let Python store a tensor's attributes inside of instances of this class, without a ``__dict__`` for each."""
 def typename(obj: Any) -> str:
     """The name of an object's type, for messages: ``torch.FloatTensor``, ``int``, ``module.Class``."""
 def wrap(data: Any, layout: Layout) -> Tensor:

@@ -166,7 +166,8 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
     """The fast path of ops of two tensors, or of one and a number. operator: the name of the operator to be."""
     plans: dict[Any, ForwardPlan] = cache()
     get, op = plans.get, operation.op
-    differentiable, (slot,) = bool(op.grads), value_names(op.inputs[1:2])
+    differentiable = bool(op.grads)
+    (slot,) = value_names(op.inputs[1:2])  # the attribute in which a node keeps the number
 
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
         """The first call with these layouts: it is planned, and the plan kept for the fast path."""

@@ -1,9 +1,10 @@
 """Classes of nodes that keep each edge, and each value that is no tensor, in an attribute of its own.
 
-Python's collector counts the containers that are made and visits those that live: in programs of many small ops, whose
-graphs are long, this is a third of the time. In tuples a product of two matrices was six of them; it is three now: its
-tensor, its node, and the tuple of saved tensors. Of two containers that lead from node to node the collector takes
-three times as long as of one in a deep graph (6.5 and 2.5 us an op in a chain of 400,000).
+Python's garbage collector runs more often the more containers a program makes, and visits all that live. In programs
+of many small ops, whose graphs are long, a third of the time went there while edges and values were tuples: a product
+of two matrices was six containers. Now it is three: its tensor, its node, and the tuple of saved tensors. In a deep
+graph it also matters that one node leads to the next directly: by way of a tuple the collector takes three times as
+long (6.5 and 2.5 us an op in a chain of 400,000).
 """
 
 from __future__ import annotations

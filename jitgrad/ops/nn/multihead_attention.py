@@ -239,7 +239,7 @@ def multi_head_attention_forward(
     else:
         out, weights = _without_shares(q, k, v, mask, dropout_p, hint), None
     (result,) = _by_rows(_joined(out), out_proj_weight, out_proj_bias)
-    result = result if result._is_view() else result.view(result.shape)  # as it is in PyTorch, which shapes rows
+    result = result if result._is_view() else result.view(result.shape)  # as in PyTorch, whose result is a view of rows
     if batched:
         return result, weights
     return result.squeeze(1), None if weights is None else weights.squeeze(0)
