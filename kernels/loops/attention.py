@@ -1,19 +1,18 @@
 """Attention of stacks of matrices: products of queries and keys, their softmax, and products with values.
 
 Scores are computed for a block of queries of one stack at a time, few enough to stay in a core's cache, and again in
-backward. Arrays: q (batch, heads, queries, e), k (batch, heads, keys, e), v (batch, heads, keys, f), each with any
-steps between rows, whose elements lie side by side: so the parts of a joint projection are taken as they are. ``mask``
-(stacks, queries, keys) is added to scores; its stacks divide batch * heads, or are none where there is no mask.
-``causal`` hides the keys behind a query's number.
+backward. ``mask`` (stacks, queries, keys) is added to scores; its stacks divide batch * heads, or are none where there
+is no mask. ``causal`` hides the keys behind a query's number.
 
-Loops get arrays as vectors, of one type whatever the steps are, and these in ``sizes``: batch, heads, queries, keys, e,
+Arrays stand for q (batch, heads, queries, e), k (batch, heads, keys, e), v (batch, heads, keys, f), each with any steps
+between rows, whose elements lie side by side: so the parts of a joint projection are taken as they are. Each is given
+as the vector of its memory, of one type whatever the steps are, and these in ``sizes``: batch, heads, queries, keys, e,
 f, and for each array the steps from batch to batch, head to head, row to row. Q, K, ... are the places of arrays there.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.extrema import row_largest
@@ -193,32 +192,13 @@ def attend_stacks_back(g, q, k, v, mask, sizes, causal, scale, block, function, 
             multiply(function, slopes, True, rows, False, k_sums, True)
 
 
-def _vector(x):
-    """The memory of an array from its first element to its last."""
-    if x.flags.c_contiguous:
-        return x.reshape(-1)
-    steps = [s // x.itemsize for s in x.strides]
-    return as_strided(x, (1 + sum((n - 1) * s for n, s in zip(x.shape, steps, strict=True)),), (x.itemsize,))
-
-
-def _sizes(q, k, v, *others):
-    """``sizes`` of loops for these arrays. BLAS wants rows to be no nearer than they are long, even of one row."""
-    found = [*q.shape[:3], k.shape[2], q.shape[3], v.shape[3]]
-    for x in (q, k, v, *others):
-        batch, head, row, _ = x.strides
-        found += batch // x.itemsize, head // x.itemsize, max(row // x.itemsize, x.shape[3])
-    return np.array(found, np.int64)
-
-
 @library("out")
-def attend(q, k, v, mask, out, causal, scale, block):
+def attend(q, k, v, mask, out, sizes, causal, scale, block):
     """softmax(scale * q kᵀ + mask) v, ``block`` queries at a time."""
-    given = *map(_vector, (q, k, v)), mask, _sizes(q, k, v, out)
-    run_with_blas(attend_blocks, out.dtype, (*given, causal, scale, block), (_vector(out),))
+    run_with_blas(attend_blocks, out.dtype, (q, k, v, mask, sizes, causal, scale, block), (out,))
 
 
 @library("dq", "dk", "dv")
-def attend_back(g, q, k, v, mask, dq, dk, dv, causal, scale, block):
+def attend_back(g, q, k, v, mask, dq, dk, dv, sizes, causal, scale, block):
     """The gradients in q, k and v of ``attend``."""
-    given = *map(_vector, (g, q, k, v)), mask, _sizes(q, k, v, g, dq, dk, dv)
-    run_with_blas(attend_stacks_back, dq.dtype, (*given, causal, scale, block), tuple(map(_vector, (dq, dk, dv))))
+    run_with_blas(attend_stacks_back, dq.dtype, (g, q, k, v, mask, sizes, causal, scale, block), (dq, dk, dv))

@@ -7,6 +7,7 @@ memory does not grow with the product of the lengths. Dropout, and masks that re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ import numpy as np
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, broadcast_shapes, intern
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import Layout, broadcast_shapes, contiguous_strides, intern
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.sizes import as_flag, float_argument
+from jitgrad.dispatch.strides import extent, restrided
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import attention as kernels
 from jitgrad.ops.creation.constants import ones
@@ -68,13 +70,6 @@ def _batched(call: BatchedCall) -> Any:
     return one_by_one(call) if "mask" in call.batched else call.run(**{name: call.whole(name) for name in "qkv"})
 
 
-def _stacks_of(name: str, x: Layout) -> Any:
-    """(*, rows, columns) as (batch, heads, rows, columns), as it is if the elements of a row lie side by side."""
-    lead = x.shape[:-2]
-    four = (math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
-    return Read(name, four) if _taken(x) else row_major(name, x, four)
-
-
 def _taken(x: Layout) -> bool:
     """Whether kernels take an array as it is."""
     if x.contiguous:
@@ -96,15 +91,59 @@ def _like(x: Layout, columns: int) -> Layout:
     return intern(x.numpy_dtype, shape, tuple(strides), x.device)
 
 
-def _written(number: int, layout: Layout) -> Written:
-    lead = layout.shape[:-2]
-    return Written(number, (math.prod(lead[:-1]), lead[-1] if lead else 1, *layout.shape[-2:]))
+def _vector(name: str, x: Layout) -> Any:
+    """The memory of (*, rows, columns) from its first element to its last."""
+    if x.contiguous or not _taken(x):
+        return row_major(name, x, (x.numel,))
+    if x.dense:  # quicker than by address
+        order = _order(x)
+        return Read(name, lambda tensor: tensor._data.transpose(order).reshape(-1))
+    span = (extent(x.shape, x.strides),)
+    return Read(name, lambda tensor: restrided(tensor._data, span, (1,)))
+
+
+def _order(x: Layout) -> list[int]:
+    """The dims in the order of memory, the outermost first."""
+    return sorted(range(x.ndim), key=lambda d: (-x.strides[d], d))
+
+
+def _sizes(q: Layout, k: Layout, v: Layout, *others: Layout) -> Any:
+    """``sizes`` of the kernels for (*, rows, columns) as (batch, heads, rows, columns)."""
+    lead = q.shape[:-2]
+    found = [math.prod(lead[:-1]), lead[-1] if lead else 1, q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]]
+    for x in (q, k, v, *others):
+        strides = x.strides if _taken(x) and not x.contiguous else contiguous_strides(x.shape)
+        # If there are more dims before rows, they are contiguous: a step of the last but one of them leads through all.
+        # BLAS wants rows to be no nearer than they are long, even if there is one only.
+        found += (0, 0, *strides[:-2])[-2:]
+        found.append(max(strides[-2], x.shape[-1]))
+    return np.array(found, np.int64)
 
 
 def _inputs(q: Layout, k: Layout, v: Layout, mask: Layout | None) -> tuple[Any, ...]:
     """What the kernels are told of q, k, v and mask."""
     added = np.empty((0, 0, 0), q.numpy_dtype) if mask is None else row_major("mask", mask, mask.shape)
-    return _stacks_of("q", q), _stacks_of("k", k), _stacks_of("v", v), added
+    return _vector("q", q), _vector("k", k), _vector("v", v), added
+
+
+def _launches(kernel: Any, arrays: Sequence[Any], results: Sequence[Layout], rest: Sequence[Any]) -> Launches:
+    """The launch that fills results of these layouts, which have no gaps: each array is made in the order of memory."""
+    orders = [_order(x) for x in results]
+    made = [
+        x if x.contiguous else intern(x.numpy_dtype, tuple([x.shape[d] for d in order]), None, x.device)
+        for x, order in zip(results, orders, strict=True)
+    ]
+    written = [Written(i, (x.numel,)) for i, x in enumerate(made)]
+    launches = Launches([(kernel, *arrays, *written, *rest)], made, len(made))
+    if all(x.contiguous for x in results):
+        return launches
+    axes = [tuple(np.argsort(order).tolist()) for order in orders]
+
+    def shown(*tensors: Tensor) -> Any:
+        turned = tuple([wrap(t._data.transpose(a), x) for t, a, x in zip(tensors, axes, results, strict=True)])
+        return turned if len(turned) > 1 else turned[0]
+
+    return launches._replace(results=shown)
 
 
 def _block(q: Layout, k: Layout, causal: bool) -> int:
@@ -119,8 +158,9 @@ def _gradients(g, q, k, v, mask, causal, scale):
     layouts = [_like(t, t.shape[-1]) for t in (q, k, v)]
     if not g.numel or not q.numel or not k.numel:
         return lambda *_: tuple([zeros_of(layout) for layout in layouts])
-    arrays = _stacks_of("g", g), *_inputs(q, k, v, mask), *map(_written, range(3), layouts)
-    return Launches([(kernels.attend_back, *arrays, causal, Number("scale"), _block(q, k, causal))], layouts, 3)
+    arrays = _vector("g", g), *_inputs(q, k, v, mask)
+    rest = _sizes(q, k, v, g, *layouts), causal, Number("scale"), _block(q, k, causal)
+    return _launches(kernels.attend_back, arrays, layouts, rest)
 
 
 def _reference(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float = 1.0) -> Any:
@@ -148,9 +188,9 @@ class Attention(Structured):
         out = _like(q_layout, v_layout.shape[-1])
         if not out.numel or not k_layout.shape[-2]:
             return lambda *_: zeros_of(out)
+        sizes, block = _sizes(q_layout, k_layout, v_layout, out), _block(q_layout, k_layout, causal)
         arrays = _inputs(q_layout, k_layout, v_layout, mask_layout)
-        block = _block(q_layout, k_layout, causal)
-        return Launches([(kernels.attend, *arrays, _written(0, out), causal, scale, block)], [out])
+        return _launches(kernels.attend, arrays, [out], (sizes, causal, scale, block))
 
     def grad_q(g, q, k, v, mask, causal, scale):
         return _score_gradient(g, q, k, v, mask, causal, scale) @ k

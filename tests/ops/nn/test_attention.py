@@ -43,13 +43,16 @@ def test_masks_and_scale():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_blocks_give_what_one_block_gives(causal):
-    q, k, v = (t.numpy(force=True)[:, None] for t in heads(2))
+    q, k, v = (t.numpy(force=True) for t in heads(2))
     mask = np.empty((0, 0, 0)) if causal else draw(1, 5, 4, seed=3).numpy(force=True)
-    g, results = np.ones((2, 1, 5, 2)), []
+    g, results = np.ones((2, 5, 2)), []
+    # Two batches of one head; steps of q, k, v, of the result or its gradient, of the gradients.
+    sizes = np.array([2, 1, 5, 4, 3, 2, *(15, 0, 3, 12, 0, 3, 8, 0, 2, 10, 0, 2), *(15, 0, 3, 12, 0, 3, 8, 0, 2)])
+    q, k, v, g = (x.ravel() for x in (q, k, v, g))
     for block in (5, 2):  # all queries, two of them
         made = [np.empty_like(a) for a in (g, q, k, v)]
-        launch(kernels.attend, q, k, v, mask, made[0], causal, 0.5, block)
-        launch(kernels.attend_back, g, q, k, v, mask, *made[1:], causal, 0.5, block)
+        launch(kernels.attend, q, k, v, mask, made[0], sizes, causal, 0.5, block)
+        launch(kernels.attend_back, g, q, k, v, mask, *made[1:], sizes, causal, 0.5, block)
         results.append(made)
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
