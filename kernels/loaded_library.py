@@ -1,8 +1,8 @@
-"""Libraries of machine code that come from disk: linked into the process as they are, with nothing made of LLVM's.
+"""Compiled libraries from the disk cache: their object files are given to LLVM's JIT linker directly.
 
-Numba gives each such library two modules of LLVM's, an empty one, which the code generator is to find the code of, and
-that of the library's bitcode, for others to inline. To make them takes longer than all else, and of jitgrad's kernels
-and words nobody asks for either. Here a library is its object file; the bitcode is read if somebody asks.
+Numba builds two LLVM modules for each library that it loads: an empty one, whose compilation is answered by the cached
+object file, and one parsed from bitcode, so that other functions can inline the library's. That takes longer than the
+linking, and nothing inlines jitgrad's kernels. Here the bitcode is parsed only when it is asked for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load_library(codegen: Any, stored: tuple[str, bytes, bytes, tuple[str, ...]]
 
 
 class _LoadedLibrary(JITCodeLibrary):
-    """One of Numba's libraries, finalized; compiled functions that are linked with it find it as they find others."""
+    """A finalized library with the interface of Numba's, so that other functions can be linked with it."""
 
     def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes, symbols: tuple[str, ...]):
         CodeLibrary.__init__(self, codegen, name)  # not that of JITCodeLibrary, which makes a module
@@ -51,4 +51,4 @@ class _LoadedLibrary(JITCodeLibrary):
 
     @property
     def _shared_module(self) -> Any:
-        return self._final_module  # its symbols are weak already, as those of modules for linking are
+        return self._final_module  # what was stored is the module for linking, whose functions are linkonce_odr

@@ -1,9 +1,10 @@
-"""Parts of Numba's compiler that do the same again and again, made shorter for the time of a compilation.
+"""Repeated work in Numba's compiler, replaced by quicker equivalents while a kernel is compiled.
 
-Of the calls of Python in which a kernel is compiled each of these is 3 to 20 %: for each operation the templates of its
-function are tried one by one, at least twice in type inference and up to four times more in lowering; for each call of
-an intrinsic all registries are looked through for news; passes list the variables of statements by searching all that
-these hold; and listeners are told of each call of LLVM, of which there are mostly none.
+Each of these is 3 to 20 % of the Python calls of a compilation. For each operation the templates of its function are
+tried one by one, at least twice in type inference and up to four times more in lowering: signatures are cached. Each
+call of an intrinsic refreshes all registries: the answer is cached. Passes list the variables of a statement by a
+recursive search with ``isinstance``: types that hold none are remembered. An event is sent before and after each call
+of LLVM: it is left out unless a listener is registered.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PLAIN = {str, int, bool, float, type(None), ir.Loc}  # what holds no variable; 
 
 @contextmanager
 def quick_numba() -> Iterator[None]:
-    """While this is entered, Numba has the shorter ways."""
+    """Replace these parts of Numba for the time of the block."""
     # The lock keeps other threads from compiling meanwhile. It is reentrant: a kernel compiles functions that it calls.
     with global_compiler_lock, _no_lock_events():
         before = _FUNCTION.get_call_type, _HELPER._get_target_registry, _INSTRUCTION._rec_list_vars
@@ -65,7 +66,11 @@ def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 def _known_registry(template: Any, reason: str) -> Any:
-    """The registry in which an intrinsic's code is put; Numba looks for news in all of them first."""
+    """The registry for the lowering of an intrinsic, found once for each target and typing context.
+
+    Numba's method refreshes all registries before each answer. A lowering that is registered later is found without
+    that: where a look-up of one fails, Numba refreshes and tries again.
+    """
     asked = template.metadata.get("target", "generic"), reason, template.context
     found = _registries.get(asked)
     if found is None:

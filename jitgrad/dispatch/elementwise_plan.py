@@ -178,7 +178,7 @@ def _saved_attributes(plan: ForwardPlan) -> tuple[list[str], list[str]]:
 class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass with its printed name.
 
-    scalars: {name: value} of the numbers that it keeps, in attributes as `node_types` has them; rules need some.
+    scalars: {name: value} of the number operands that were kept for gradient rules, an attribute each (node_types.py).
     """
 
     planned = True

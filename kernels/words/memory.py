@@ -43,7 +43,7 @@ def array_at(typing_context: Any, address: Any, size: Any, dtype: Any) -> Any:
 
 @intrinsic
 def matrix_in(typing_context: Any, vector: Any, first: Any, rows: Any, columns: Any, step: Any) -> Any:
-    """Of a vector's memory from element ``first`` on a matrix: ``columns`` side by side, rows ``step`` apart."""
+    """A view of a contiguous vector from element ``first`` on: rows of adjacent elements, ``step`` elements apart."""
     matrix = types.Array(vector.dtype, 2, "A")
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:

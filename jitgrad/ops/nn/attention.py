@@ -86,8 +86,9 @@ def _like(x: Layout, columns: int) -> Layout:
     shape, strides, step = (*x.shape[:-1], columns), [1] * x.ndim, columns
     if x.contiguous or not _taken(x):
         return intern(x.numpy_dtype, shape, None, x.device)
-    for d in sorted(range(x.ndim - 1), key=lambda d: (x.strides[d], -d)):
-        strides[d], step = step, step * shape[d]
+    for d in reversed(_order(x)):
+        if d < x.ndim - 1:
+            strides[d], step = step, step * shape[d]
     return intern(x.numpy_dtype, shape, tuple(strides), x.device)
 
 
@@ -113,8 +114,8 @@ def _sizes(q: Layout, k: Layout, v: Layout, *others: Layout) -> Any:
     found = [math.prod(lead[:-1]), lead[-1] if lead else 1, q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1]]
     for x in (q, k, v, *others):
         strides = x.strides if _taken(x) and not x.contiguous else contiguous_strides(x.shape)
-        # If there are more dims before rows, they are contiguous: a step of the last but one of them leads through all.
-        # BLAS wants rows to be no nearer than they are long, even if there is one only.
+        # More than two dims before rows are taken only if x is contiguous: then all but the last of them are one, whose
+        # step is that of the second to last. BLAS wants a step between rows of at least their length, even of one row.
         found += (0, 0, *strides[:-2])[-2:]
         found.append(max(strides[-2], x.shape[-1]))
     return np.array(found, np.int64)
@@ -127,7 +128,7 @@ def _inputs(q: Layout, k: Layout, v: Layout, mask: Layout | None) -> tuple[Any, 
 
 
 def _launches(kernel: Any, arrays: Sequence[Any], results: Sequence[Layout], rest: Sequence[Any]) -> Launches:
-    """The launch that fills results of these layouts, which have no gaps: each array is made in the order of memory."""
+    """A launch with results of these dense layouts: arrays are row-major in the order of memory, then permuted."""
     orders = [_order(x) for x in results]
     made = [
         x if x.contiguous else intern(x.numpy_dtype, tuple([x.shape[d] for d in order]), None, x.device)
