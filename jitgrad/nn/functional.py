@@ -6,7 +6,6 @@ Many are the ops themselves. Others check what PyTorch checks in Python, or choo
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.lazy_import import lazy_attributes
@@ -84,11 +83,12 @@ _LATER = {
     }.items()
     for name in names.split()
 }
+_later, _ = lazy_attributes(__name__, _LATER)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        found = globals()[name] = _own_form(getattr(import_module(_LATER[name]), name), name)
+        found = globals()[name] = _own_form(_later(name), name)
         if is_active():
             register_methods()
         return found
