@@ -69,6 +69,10 @@ def fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out
         product_tile(ROWS, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
         i += ROWS
+    if i + 4 <= rows:
+        product_tile(4, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 4
     while i + 2 <= rows:
         product_tile(2, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
                      out_row, keep)  # fmt: skip
