@@ -192,7 +192,7 @@ def fill(x, x_row, x_step, tiled, y, y_row, inner, out, out_row, rows, width, ke
             if keep:
                 for i in range(height):
                     copy(spare + i * BYTES, out + (done + i) * out_row, width)
-        if width == PANEL:
+        if width > BYTES:
             wide_tile(height, left, x_row, x_step, y, y_row, inner, target, target_row, keep)
         else:
             tile(height, left, x_row, x_step, y, y_row, inner, target, target_row, keep)
@@ -312,15 +312,12 @@ def _operations(dtype: Any) -> dict[str, Any]:
         sums, step = emit.sums(height, vectors), builder.sdiv(out_row, WORD(emit.item))
         emit.begin(sums, builder.icmp_signed("!=", keep, WORD(0)), target, step)
         column = emit.column(x, x_row, x_step, height)
-        with cgutils.for_range(builder, inner) as loop:
-            row = place(builder, builder.add(y, builder.mul(loop.index, y_row)))
-            parts = [emit.load(row, WORD(v * emit.lanes)) for v in range(vectors)]
-            for r, totals in enumerate(sums):
-                factor = column.spread(r)
-                for total, part in zip(totals, parts, strict=True):
-                    emit.add_product(total, factor, part)
-            column.move()
+        emit.add_products(sums, column, emit.rows(y, y_row), inner)
         emit.end(sums, target, step)
+
+    def wide_tile(builder: Any, *args: Any) -> None:
+        if PANEL > BYTES:  # else no tile is that wide
+            tile(builder, *args, vectors=PANEL // BYTES)
 
     def turn_square(builder: Any, target: Any, target_row: Any, y: Any, y_row: Any, first: Any, last: Any) -> None:
         """A vector of each of as many rows, from ``first`` to ``last`` and that again, transposed."""
@@ -338,7 +335,7 @@ def _operations(dtype: Any) -> dict[str, Any]:
         return builder.ptrtoint(memory, WORD)
 
     return {
-        "tile": tile, "wide_tile": functools.partial(tile, vectors=PANEL // BYTES), "turn_square": turn_square,
+        "tile": tile, "wide_tile": wide_tile, "turn_square": turn_square,
         "panel_room": lambda b: room(b, DEPTH * PANEL), "tiles_room": lambda b: room(b, TILES * ROWS * APART * item),
         "tile_room": lambda b: room(b, ROWS * BYTES), "item": lambda _: WORD(item),
     }  # fmt: skip
