@@ -2,13 +2,20 @@
 
 import gc
 import os
+import sys
 
 import jitgrad
 from jitgrad.dispatch.registry import publish_rest
+from jitgrad.kernels.cuda.driver import SIMULATED
 
 publish_rest()  # tests of every op are tests of those that are imported late, too
 
 jitgrad.set_warn_always(True)  # else what is warned of once depends on the tests before
+
+if SIMULATED:
+    # Numba's simulator starts a thread of Python for each of CUDA's and asks in a loop whether they have ended. Until
+    # they are let in takes as long as Python's threads keep the lock, 5 ms by default: half of the tests' time.
+    sys.setswitchinterval(1e-4)
 
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
 
