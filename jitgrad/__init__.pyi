@@ -165,7 +165,7 @@ from jitgrad.kernels.elementwise.declaration import Elementwise as Elementwise
 from jitgrad.kernels.threads import get_num_threads as get_num_threads
 from jitgrad.ops.creation.from_data import LegacyType as _LegacyType
 from jitgrad.ops.creation.type_info import Format as _Format
-from jitgrad.ops.creation.typed_storage import _LegacyStorage as __LegacyStorage
+from jitgrad.ops.memory.typed_storage import _LegacyStorage as __LegacyStorage
 from jitgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from jitgrad.random import Generator as Generator
 from jitgrad.random import default_generator as default_generator

@@ -7,7 +7,7 @@ import traceback
 from typing import Any, NoReturn
 
 from jitgrad.nn.parameter import _rebuild_parameter, _rebuild_parameter_with_state
-from jitgrad.ops.creation.rebuild import (
+from jitgrad.ops.memory.rebuild import (
     _rebuild_device_tensor_from_cpu_tensor,
     _rebuild_device_tensor_from_numpy,
     _rebuild_meta_tensor_no_storage,

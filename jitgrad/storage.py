@@ -4,8 +4,8 @@ import io
 from typing import Any
 
 from jitgrad.core.missing_names import explain_missing_names
-from jitgrad.ops.creation.storage import UntypedStorage
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.storage import UntypedStorage
+from jitgrad.ops.memory.typed_storage import TypedStorage
 from jitgrad.serialization import load
 
 __all__ = ["TypedStorage", "UntypedStorage"]

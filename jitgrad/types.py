@@ -10,8 +10,8 @@ from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
-from jitgrad.ops.creation.storage import UntypedStorage
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.storage import UntypedStorage
+from jitgrad.ops.memory.typed_storage import TypedStorage
 
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage", "Tensor"]
 

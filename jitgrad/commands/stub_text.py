@@ -26,8 +26,8 @@ _HOMES = {
     "Layout": ("jitgrad.core.layout", "Layout"), "dtypes": ("jitgrad.core", "dtypes"),
     "return_types": ("jitgrad.core", "return_types"), "Edge": ("jitgrad.core.node", "Edge"),
     "RemovableHandle": ("jitgrad.core.handles", "RemovableHandle"), "Generator": ("jitgrad.random", "Generator"),
-    "TypedStorage": ("jitgrad.ops.creation.typed_storage", "TypedStorage"),
-    "UntypedStorage": ("jitgrad.ops.creation.storage", "UntypedStorage"),
+    "TypedStorage": ("jitgrad.ops.memory.typed_storage", "TypedStorage"),
+    "UntypedStorage": ("jitgrad.ops.memory.storage", "UntypedStorage"),
     "_device": ("jitgrad.core.device", "device"), "ElementwiseOp": ("jitgrad.dispatch.elementwise", "ElementwiseOp"),
 }  # fmt: skip
 

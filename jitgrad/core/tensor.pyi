@@ -11,8 +11,8 @@ from jitgrad.core.device import device as _device
 from jitgrad.core.handles import RemovableHandle
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import Edge
-from jitgrad.ops.creation.storage import UntypedStorage
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.storage import UntypedStorage
+from jitgrad.ops.memory.typed_storage import TypedStorage
 from jitgrad.random import Generator
 
 _Number: TypeAlias = builtins.int | builtins.float | builtins.complex

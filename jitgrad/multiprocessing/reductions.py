@@ -17,7 +17,7 @@ from jitgrad.core.shared_memory import SharedMemory, available
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.kernels.threads import fork_safe
 from jitgrad.nn.parameter import Parameter
-from jitgrad.ops.creation.sharing import on_memory, shared_place
+from jitgrad.ops.memory.sharing import on_memory, shared_place
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
 
 __all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]

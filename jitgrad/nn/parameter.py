@@ -10,8 +10,8 @@ import jitgrad
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor, reserve_attributes, wrap
-from jitgrad.ops.creation.pickled import saving, user_state
-from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
+from jitgrad.ops.memory.pickled import saving, user_state
+from jitgrad.ops.memory.rebuild import pickled_as, set_user_state, warn_of_hooks
 from jitgrad.ops.shape.subclasses import as_kind
 
 __all__ = [

@@ -6,11 +6,11 @@ and the public functions that parse arguments and call them. Not here: elementwi
 (``dispatch/``). An op is composed of others unless a kernel of its own is measured to pay.
 
 A family imports from those before it in the list below, which are on lower floors: ``shape`` < ``creation`` <
-``pointwise``, ``reduction`` < ``linalg``, ``indexing``, ``random`` < ``nn``. Read ``shape/view.py`` for a small family,
-``reduction/softmax.py`` for an op with kernels. To import a file publishes its functions and methods; files may be
-imported in any order, which tests/dispatch/test_structured_declarations.py does. Files that few programs need are
-imported when one of their names is first used (``publish_later`` in each family's ``__init__.py``): all of them would
-take as long as the rest of jitgrad. A test compares the names there with what the files publish.
+``memory``, ``pointwise``, ``reduction`` < ``linalg``, ``indexing``, ``random`` < ``nn``. Read ``shape/view.py`` for a
+small family, ``reduction/softmax.py`` for an op with kernels. To import a file publishes its functions and methods;
+files may be imported in any order, which tests/dispatch/test_structured_declarations.py does. Files that few programs
+need are imported when one of their names is first used (``publish_later`` in each family's ``__init__.py``): all of
+them would take as long as the rest of jitgrad. A test compares the names there with what the files publish.
 ``aten.py`` has ops under the names that policies of selective checkpoints compare.
 """
 
@@ -22,7 +22,8 @@ from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
 from jitgrad.ops import fft, nn, random, sparse  # what they publish late
 from jitgrad.ops.shape import complex_view, copy, expand, join, permute, slicing, subclasses, view
-from jitgrad.ops.creation import constants, conversion, dlpack, fill, from_data, pickled, ranges, type_info
+from jitgrad.ops.creation import constants, conversion, fill, from_data, ranges, type_info
+from jitgrad.ops.memory import dlpack, pickled
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors
 from jitgrad.ops.reduction import sums
 from jitgrad.ops.linalg import added_products, matmul, matrix_products

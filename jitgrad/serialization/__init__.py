@@ -7,7 +7,7 @@ PyTorch's; ``save`` writes one format. What lives where: ``saving.py`` and ``loa
 executes nothing of a file, ``names.py`` which class or function a name in a file means, ``legacy_format.py`` and
 ``old_format.py`` the formats of former times, ``locations.py`` devices, ``options.py`` what is set for the process,
 ``safetensors.py`` the other format for tensors (``jitgrad.safetensors``). The functions that files call to make tensors
-are beside ``Tensor``'s pickling, in ``ops/creation/rebuild.py``.
+are beside ``Tensor``'s pickling, in ``ops/memory/rebuild.py``.
 
 Where this differs from PyTorch: a damaged record is an error (PyTorch reads on with wrong numbers; see
 ``set_crc32_options``), the storages of a file may not claim more bytes than it has, compressed records that grow out of
@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from jitgrad.core.device import device
 from jitgrad.core.missing_names import explain_missing_names
-from jitgrad.ops.creation.pickled import saving as _serialization_tls
-from jitgrad.ops.creation.rebuild import _get_layout
+from jitgrad.ops.memory.pickled import saving as _serialization_tls
+from jitgrad.ops.memory.rebuild import _get_layout
 from jitgrad.serialization.allow_list import (
     add_safe_globals, allowed_globals, clear_safe_globals, get_safe_globals, safe_globals, user_globals,
 )  # fmt: skip

@@ -13,9 +13,9 @@ from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.nn.parameter import Parameter
-from jitgrad.ops.creation.rebuild import TORCH_NAMES
-from jitgrad.ops.creation.storage import UntypedStorage
-from jitgrad.ops.creation.typed_storage import TypedStorage, storage_dtype
+from jitgrad.ops.memory.rebuild import TORCH_NAMES
+from jitgrad.ops.memory.storage import UntypedStorage
+from jitgrad.ops.memory.typed_storage import TypedStorage, storage_dtype
 from jitgrad.serialization.names import StorageType
 
 __all__ = ["add_safe_globals", "allowed_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]

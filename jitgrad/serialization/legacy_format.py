@@ -22,9 +22,9 @@ import numpy as np
 from jitgrad.core.tensor import typename
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import FUNCTIONS
-from jitgrad.ops.creation.pickled import saving
-from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.pickled import saving
+from jitgrad.ops.memory.storage import UntypedStorage, storage_of_bytes
+from jitgrad.ops.memory.typed_storage import TypedStorage
 from jitgrad.serialization import unpickler
 from jitgrad.serialization.allow_list import brief
 from jitgrad.serialization.files import fill

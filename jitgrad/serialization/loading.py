@@ -15,10 +15,10 @@ from typing import Any
 from jitgrad.core.device import device
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.user_frame import user_level
-from jitgrad.ops.creation.pickled import saving
-from jitgrad.ops.creation.rebuild import AFTER_LOADING
-from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.pickled import saving
+from jitgrad.ops.memory.rebuild import AFTER_LOADING
+from jitgrad.ops.memory.storage import UntypedStorage, storage_of_bytes
+from jitgrad.ops.memory.typed_storage import TypedStorage
 from jitgrad.serialization import legacy_format, old_format, unpickler
 from jitgrad.serialization.files import check_dill, check_seekable, is_zip, naming
 from jitgrad.serialization.locations import restoring

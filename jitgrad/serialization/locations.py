@@ -9,7 +9,7 @@ from typing import Any
 import jitgrad
 from jitgrad.core.device import device
 from jitgrad.core.tensor import typename
-from jitgrad.ops.creation.storage import UntypedStorage
+from jitgrad.ops.memory.storage import UntypedStorage
 
 __all__ = ["default_restore_location", "location_tag", "register_package", "restoring", "validate_cuda_device"]
 

@@ -14,8 +14,8 @@ from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, published
-from jitgrad.ops.creation.rebuild import LATER, TORCH_NAMES
-from jitgrad.ops.creation.typed_storage import storage_dtype
+from jitgrad.ops.memory.rebuild import LATER, TORCH_NAMES
+from jitgrad.ops.memory.typed_storage import storage_dtype
 
 __all__ = ["StorageType", "import_late", "is_torch", "named", "torch_name"]
 

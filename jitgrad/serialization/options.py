@@ -10,7 +10,7 @@ import sys
 from enum import Enum
 from typing import Any
 
-from jitgrad.ops.creation.pickled import saving
+from jitgrad.ops.memory.pickled import saving
 
 __all__ = [
     "LoadEndianness", "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options", "options",

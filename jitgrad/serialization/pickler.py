@@ -14,10 +14,10 @@ from jitgrad.core import dtypes
 from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.dispatch.registry import FUNCTIONS
-from jitgrad.ops.creation.pickled import saving
-from jitgrad.ops.creation.rebuild import _get_layout, reduce_for_file
-from jitgrad.ops.creation.storage import UntypedStorage, is_storage
-from jitgrad.ops.creation.typed_storage import TypedStorage
+from jitgrad.ops.memory.pickled import saving
+from jitgrad.ops.memory.rebuild import _get_layout, reduce_for_file
+from jitgrad.ops.memory.storage import UntypedStorage, is_storage
+from jitgrad.ops.memory.typed_storage import TypedStorage
 from jitgrad.serialization.locations import location_tag
 from jitgrad.serialization.names import torch_name
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.core.host_reads import announce_read, read_observers
-from jitgrad.ops.creation.pickled import saving
-from jitgrad.ops.creation.storage import UntypedStorage
+from jitgrad.ops.memory.pickled import saving
+from jitgrad.ops.memory.storage import UntypedStorage
 from jitgrad.serialization import legacy_format
 from jitgrad.serialization.files import check_dill, replacing
 from jitgrad.serialization.options import options

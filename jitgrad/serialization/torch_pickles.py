@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.ops.creation.storage import UntypedStorage
+from jitgrad.ops.memory.storage import UntypedStorage
 from jitgrad.serialization import unpickler
 from jitgrad.serialization.allow_list import brief
 from jitgrad.serialization.names import StorageType, is_torch, named

@@ -20,8 +20,8 @@ from typing import Any
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn.parameter import Parameter
-from jitgrad.ops.creation.pickled import OWN_NAMES
-from jitgrad.ops.creation.rebuild import TORCH_NAMES, _rebuild_tensor
+from jitgrad.ops.memory.pickled import OWN_NAMES
+from jitgrad.ops.memory.rebuild import TORCH_NAMES, _rebuild_tensor
 from jitgrad.serialization.allow_list import CALLED, FACTORIES, allowed_globals, brief, check_key, user_globals
 from jitgrad.serialization.names import import_late
 

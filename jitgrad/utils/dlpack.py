@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from jitgrad.ops.creation.dlpack import DLDeviceType, from_dlpack, to_dlpack
+from jitgrad.ops.memory.dlpack import DLDeviceType, from_dlpack, to_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

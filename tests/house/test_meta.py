@@ -28,7 +28,7 @@ FLOORS = (
     ("jitgrad.dispatch",),
     ("jitgrad.ops.shape",),
     ("jitgrad.ops.creation",),
-    ("jitgrad.ops.pointwise", "jitgrad.ops.reduction"),
+    ("jitgrad.ops.memory", "jitgrad.ops.pointwise", "jitgrad.ops.reduction"),
     ("jitgrad.ops.linalg", "jitgrad.ops.indexing", "jitgrad.ops.random"),
     ("jitgrad.ops.sparse",),
     ("jitgrad.ops.nn", "jitgrad.ops.fft"),

@@ -95,7 +95,7 @@ def test_the_records_of_a_file(tmp_path):
 
 
 def test_a_text_that_reads_like_a_name_is_kept():
-    text = "cjitgrad.ops.creation.rebuild\n_rebuild_tensor_v2\n"
+    text = "cjitgrad.ops.memory.rebuild\n_rebuild_tensor_v2\n"
     assert again([text, torch.ones(1)]) == [text, torch.ones(1)]
 
 
@@ -311,7 +311,7 @@ def test_pickled_storages_and_modules():
 
 
 def test_other_kinds_of_tensors_can_join(monkeypatch):
-    from jitgrad.ops.creation import rebuild
+    from jitgrad.ops.memory import rebuild
 
     checked = []
     made = rebuild.pickled_as("torch._utils")(_rebuild_twice)

@@ -9,14 +9,8 @@ from jitgrad.core.stand_ins import eig, lstsq, solve, symeig
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import method
-from jitgrad.ops.creation.typed_storage import TypedStorage
 
 __all__: list[str] = []
-
-
-def _storage_type(self: Tensor) -> Any:
-    """The class of its typed storage."""
-    return TypedStorage
 
 
 def _dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
@@ -54,7 +48,7 @@ def _resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 for _name, _function in {
-    "storage_type": _storage_type, "dim_order": _dim_order, "module_load": _module_load,
+    "dim_order": _dim_order, "module_load": _module_load,
     "record_stream": _record_stream, "reinforce": _reinforce, "resize": _resize, "resize_as": _resize_as,
     "eig": eig, "lstsq": lstsq, "solve": solve, "symeig": symeig,
 }.items():  # fmt: skip

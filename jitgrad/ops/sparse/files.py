@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.core.layout import Size
 from jitgrad.dispatch.registry import FUNCTIONS
-from jitgrad.ops.creation.rebuild import AFTER_LOADING, pickled_as
+from jitgrad.ops.memory.rebuild import AFTER_LOADING, pickled_as
 from jitgrad.ops.sparse.construct import check_coo, check_matrix, sparse_compressed_tensor, sparse_coo_tensor
 
 __all__ = ["call_of"]

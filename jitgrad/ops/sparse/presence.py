@@ -11,7 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.ops.creation.conversion import on_host
-from jitgrad.ops.creation.pickled import saving
+from jitgrad.ops.memory.pickled import saving
 from jitgrad.ops.sparse.construct import sparse_compressed_tensor, sparse_coo_tensor
 from jitgrad.ops.sparse.parts import values_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import jitgrad
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
-from jitgrad.ops.creation.sharing import shared_empty
+from jitgrad.ops.memory.sharing import shared_empty
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 

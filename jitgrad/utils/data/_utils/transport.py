@@ -19,7 +19,7 @@ import numpy as np
 
 from jitgrad.core.shared_memory import SharedMemory, available
 from jitgrad.core.tensor import Tensor
-from jitgrad.ops.creation.sharing import shared_memory_of
+from jitgrad.ops.memory.sharing import shared_memory_of
 
 __all__ = ["receive", "send"]
 

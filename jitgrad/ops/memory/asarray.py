@@ -15,8 +15,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.creation.constants import as_dtype, finished
-from jitgrad.ops.creation.dlpack import from_dlpack, is_capsule
 from jitgrad.ops.creation.from_data import as_tensor, from_numpy, writable
+from jitgrad.ops.memory.dlpack import from_dlpack, is_capsule
 
 __all__: list[str] = []
 

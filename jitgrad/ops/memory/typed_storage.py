@@ -10,7 +10,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.registry import FUNCTIONS, method
 from jitgrad.dispatch.strides import restrided
-from jitgrad.ops.creation.storage import Storage, UntypedStorage, new_items, untyped_storage
+from jitgrad.ops.memory.storage import Storage, UntypedStorage, new_items, untyped_storage
 
 __all__ = ["TypedStorage", "storage_dtype"]
 
@@ -153,7 +153,12 @@ def storage(self: Tensor) -> TypedStorage:
     return _typed_storage(self)
 
 
-for _function in (storage, _typed_storage):
+def storage_type(self: Tensor) -> Any:
+    """The class of its typed storage."""
+    return TypedStorage
+
+
+for _function in (storage, _typed_storage, storage_type):
     method(_function)
 _NEW = (dtypes.uint16, dtypes.uint32, dtypes.uint64)  # dtypes that came after these classes
 _DTYPES: dict[str, dtypes.dtype] = {f"{d.title}Storage": d for d in dtypes.all_dtypes() if d not in _NEW}

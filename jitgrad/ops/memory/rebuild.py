@@ -27,8 +27,8 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.strides import check_bounds, restrided
 from jitgrad.ops.creation.from_data import from_numpy
-from jitgrad.ops.creation.pickled import OWN_NAMES, saving, user_state
-from jitgrad.ops.creation.typed_storage import TypedStorage, _typed_storage
+from jitgrad.ops.memory.pickled import OWN_NAMES, saving, user_state
+from jitgrad.ops.memory.typed_storage import TypedStorage, _typed_storage
 from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits
 
 __all__ = ["AFTER_LOADING", "LATER", "REDUCTIONS", "TORCH_NAMES", "pickled_as", "reduce_for_file"]

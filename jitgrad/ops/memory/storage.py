@@ -23,9 +23,9 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.strides import Memory, extent, owner_of, restrided, storage_of
 from jitgrad.kernels.lazy_array import memory_of
-from jitgrad.ops.creation import sharing
-from jitgrad.ops.creation.mapped_file import file_of, mapped_bytes
-from jitgrad.ops.creation.pickled import PickledArray
+from jitgrad.ops.memory import sharing
+from jitgrad.ops.memory.mapped_file import file_of, mapped_bytes
+from jitgrad.ops.memory.pickled import PickledArray
 
 __all__ = ["Storage", "UntypedStorage", "is_storage", "new_items", "storage_of_bytes", "untyped_storage"]
 
