@@ -16,6 +16,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.drawing import fill_by, generator_for
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
@@ -35,7 +36,7 @@ from jitgrad.ops.pointwise.activation import (
     threshold,
 )  # fmt: skip
 from jitgrad.ops.pointwise.arithmetic import apply
-from jitgrad.ops.random.random_fills import RandomFill, fill_by, generator_for
+from jitgrad.ops.random.random_fills import RandomFill
 from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.permute import Permute

@@ -1,5 +1,5 @@
 """Ops that draw random numbers, number for number PyTorch's: fills in place (random_fills.py), new ones (sampling.py,
-counts.py, gamma.py).
+counts.py, gamma.py). How a kernel draws is in dispatch/drawing.py.
 
 Each fill is a ``RandomFill``: to add one, write its kernel in kernels/loops/random.py, declare a subclass whose
 ``write`` calls ``fill_by``, and publish a method that passes on its generator. A function that makes a tensor makes it

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core.errors import not_implemented_for, scalar_type
-from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_randomness import check_draw, draw_rule, expand_for_draw
+from jitgrad.dispatch.batch_randomness import draw_rule
+from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
@@ -17,7 +17,6 @@ from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import check
 from jitgrad.kernels.loops import random_counts as kernels
 from jitgrad.ops.creation.constants import filled_like, new
-from jitgrad.ops.random.random_fills import fill_by, generator_for
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import broadcast_tensors
 from jitgrad.random import default_generator
@@ -55,10 +54,7 @@ def _refuse_rate(*_: Any) -> NoReturn:
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Counts of Poisson's distribution with the rates ``input``. RuntimeError for a negative rate."""
-    if grad_state.levels:
-        check_draw(input)
-        input = expand_for_draw(input)
-    return Poisson.apply(input, generator_for("poisson", generator))
+    return Poisson.apply(parameters_for_draw(input), generator_for("poisson", generator))
 
 
 class Binomial(Structured):
@@ -89,11 +85,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         raise not_implemented_for("binomial_cpu", count.dtype)
     if count.dtype is not prob.dtype:
         raise RuntimeError(f"Found dtype {scalar_type(prob.dtype)} but expected {scalar_type(count.dtype)}")
-    plain = [count.detach(), prob.detach()]
-    if grad_state.levels:
-        check_draw(*plain)
-        plain = [expand_for_draw(p) for p in plain]
-    found = Binomial.apply(*plain, generator_for("binomial", generator))
+    given = parameters_for_draw(count.detach(), prob.detach())
+    found = Binomial.apply(*given, generator_for("binomial", generator))
     return underived("aten::binomial", found, count, prob)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import not_implemented_for, scalar_type
-from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.settings import finfo
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_randomness import check_draw, draw_rule, expand_for_draw
+from jitgrad.dispatch.batch_randomness import draw_rule
+from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
@@ -22,7 +22,6 @@ from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.elementwise import reparameterisation  # noqa: F401  (declares the ops)
 from jitgrad.kernels.loops import random_gamma as kernels
 from jitgrad.ops.creation.constants import new
-from jitgrad.ops.random.random_fills import fill_by, generator_for
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.random import default_generator
 
@@ -81,20 +80,13 @@ class SampleDirichlet(Structured):
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     """Numbers of the gamma distributions of shapes ``self`` and rate 1, which have derivatives in ``self``."""
     _check_dtypes("gamma_cpu", self)
-    if grad_state.levels:
-        check_draw(self)
-        self = expand_for_draw(self)
-    return StandardGamma.apply(self, generator_for("_standard_gamma", generator))
+    return StandardGamma.apply(parameters_for_draw(self), generator_for("_standard_gamma", generator))
 
 
 def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
     """Points of the simplex of the Dirichlet distributions of concentrations ``self``; backward raises."""
     _check_dtypes("dirichlet", self)
-    plain = self.detach()
-    if grad_state.levels:
-        check_draw(plain)
-        plain = expand_for_draw(plain)
-    found = SampleDirichlet.apply(plain, generator_for("_sample_dirichlet", generator))
+    found = SampleDirichlet.apply(parameters_for_draw(self.detach()), generator_for("_sample_dirichlet", generator))
     return underived("aten::_sample_dirichlet", found, self)
 
 

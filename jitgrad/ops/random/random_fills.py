@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from jitgrad.core.dtypes import dtype, float64
-from jitgrad.core.errors import cpp_type, must_be, not_implemented_for, scalar_type
-from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type
+from jitgrad.core.layout import Layout
 from jitgrad.core.settings import finfo
-from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
+from jitgrad.dispatch.batch_randomness import draw_rule
 from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.drawing import fill_apart, fill_by, generator_for
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
-from jitgrad.kernels.device_array import DeviceArray
-from jitgrad.kernels.launch import Loop, check, launch, prepared
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
@@ -34,69 +31,9 @@ from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [
-    "DropoutMask", "Normal", "RandomFill", "Uniform", "bernoulli_into", "exponential_", "fill_by", "generator_for",
-    "integer_bounds", "normal_", "random_", "uniform_",
+    "DropoutMask", "Normal", "RandomFill", "Uniform", "bernoulli_into", "exponential_", "integer_bounds", "normal_",
+    "random_", "uniform_",
 ]  # fmt: skip
-
-
-def generator_for(op: str, generator: Any) -> Generator:
-    """The generator passed to an op, or the default one."""
-    if generator is None:
-        return default_generator
-    if not isinstance(generator, Generator):
-        raise must_be(op, "generator", None, "torch.Generator", generator)
-    return generator
-
-
-def _fill_apart(fill: Callable[[Tensor], None], out: Tensor) -> None:
-    """Fill a new tensor of the CPU and copy it to ``out``, one on a device or a view whose memory holds conjugates."""
-    layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
-    drawn = wrap(empty_for(layout), layout)
-    fill(drawn)
-    copy_into(out._data, out._layout, drawn)
-
-
-def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
-    """Fill a tensor by a kernel that draws from ``generator``, in the order of its memory, as PyTorch does.
-
-    Memory with gaps is filled by way of memory without, so that each element gets the number that it has in PyTorch.
-    """
-    if grad_state.levels:
-        check_fill()
-    if type(out._data) is DeviceArray and not inputs:  # numbers are drawn on the CPU, for whatever device
-        return _fill_apart(lambda drawn: fill_by(kernel, drawn, generator, *scalars), out)
-    if out._layout.contiguous:
-        key = kernel, out._layout, len(scalars)
-        run = None if inputs or type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
-        with generator.lock:
-            if run is None:
-                launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
-            else:
-                run(out._data.ravel(), generator.state, *scalars)
-        return
-    order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
-    memory = out._data.transpose(order)
-    if memory.flags.c_contiguous:
-        with generator.lock:
-            launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
-        return
-    layout = intern(out._layout.numpy_dtype, memory.shape, None, out._layout.device)
-    drawn = wrap(empty_for(layout), layout)
-    fill_by(kernel, drawn, generator, *scalars, inputs=inputs)
-    back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
-    copy_into(out._data, out._layout, back)
-
-
-_runs: dict[Any, Callable[..., None]] = cache()
-
-
-def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
-    """What launches a kernel that draws ``out``, of row-major order."""
-    run: Callable[..., None] = partial(launch, kernel)
-    if out.device == "cpu" and not out.dtype.is_half and isinstance(kernel, Loop):
-        run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars)
-    _runs[kernel, out, scalars] = run
-    return run
 
 
 def _fills(*parameters: Any) -> Any:
@@ -123,7 +60,7 @@ class RandomFill(Overwriting, abstract=True):
 def _fill_complex(op: type[RandomFill], x: Any, generator: Generator, *scalars: float) -> None:
     """Fill real and imaginary parts by the op's kernel: in turns, as they lie in memory, which is PyTorch's order."""
     if type(x._data) is LazyArray:
-        return _fill_apart(lambda drawn: _fill_complex(op, drawn, generator, *scalars), x)
+        return fill_apart(lambda drawn: _fill_complex(op, drawn, generator, *scalars), x)
     parts = ViewAsReal.forward(x)
     return fill_by(op.chosen_kernel(parts._layout), parts, generator, *scalars)
 

@@ -21,11 +21,11 @@ from jitgrad.dispatch.batch_randomness import (
     batch_for_draw,
     check_draw,
     draw_rule,
-    expand_for_draw,
     new_like_batch,
     with_fills_allowed,
 )
 from jitgrad.dispatch.batch_rules import BatchedCall
+from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, check_dims, float_argument, int_argument, is_real, size_argument
@@ -41,8 +41,6 @@ from jitgrad.ops.random.random_fills import (
     bernoulli_,
     bernoulli_into,
     exponential_,
-    fill_by,
-    generator_for,
     integer_bounds,
     normal_,
     random_,
@@ -242,17 +240,17 @@ class Bernoulli(Structured):
 @public
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
-    if grad_state.levels:
-        check_draw(input, p, out=out)
     if p is not None:
+        if grad_state.levels:
+            check_draw(input, p, out=out)
         p = float(p) if is_real(p) else p
         # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
         drawn = bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
         if type(drawn._counter) is list:  # that write was the making; an inference tensor has no version
             drawn._counter = UNWRITTEN
         return drawn
-    probabilities = expand_for_draw(input) if grad_state.levels else input
-    return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
+    drawn = Bernoulli.apply(parameters_for_draw(input, out=out), generator_for("bernoulli", generator))
+    return finished("bernoulli", drawn, out=out)
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
@@ -370,10 +368,8 @@ class Multinomial(Structured):
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None,
                 out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Columns drawn with probabilities in proportion to the weights in each row: int64."""
-    weights, num_samples = input.detach(), int_argument("multinomial", "num_samples", 2, num_samples)
-    if grad_state.levels:
-        check_draw(weights, out=out)
-        weights = expand_for_draw(weights)
+    num_samples = int_argument("multinomial", "num_samples", 2, num_samples)
+    weights = parameters_for_draw(input.detach(), out=out)
     _check_weights(weights, num_samples, as_flag(replacement))
     source = generator_for("multinomial", generator)
     return finished("multinomial", Multinomial.apply(weights, num_samples, replacement, source), out=out)

@@ -1,0 +1,94 @@
+"""Kernels that draw random numbers: from which generator, into which tensor, in which order.
+
+Numbers are PyTorch's to the last one, so each element must get the number that it has there: they are drawn on the CPU,
+in the order of the tensor's memory. What ``vmap`` makes of it is in batch_randomness.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.errors import must_be
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_randomness import check_draw, check_fill, expand_for_draw
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.kernels.device_array import DeviceArray
+from jitgrad.kernels.launch import Loop, launch, prepared
+from jitgrad.random import Generator, default_generator
+
+__all__ = ["fill_apart", "fill_by", "generator_for", "parameters_for_draw"]
+
+
+def generator_for(op: str, generator: Any) -> Generator:
+    """The generator passed to an op, or the default one."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise must_be(op, "generator", None, "torch.Generator", generator)
+    return generator
+
+
+def fill_apart(fill: Callable[[Tensor], None], out: Tensor) -> None:
+    """Fill a new tensor of the CPU and copy it to ``out``, one on a device or a view whose memory holds conjugates."""
+    layout = intern(out._layout.numpy_dtype, out._layout.shape, out._layout.strides)
+    drawn = wrap(empty_for(layout), layout)
+    fill(drawn)
+    copy_into(out._data, out._layout, drawn)
+
+
+def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
+    """Fill a tensor by a kernel that draws from ``generator``, in the order of its memory, as PyTorch does.
+
+    Memory with gaps is filled by way of memory without, so that each element gets the number that it has in PyTorch.
+    """
+    if grad_state.levels:
+        check_fill()
+    if type(out._data) is DeviceArray and not inputs:  # numbers are drawn on the CPU, for whatever device
+        return fill_apart(lambda drawn: fill_by(kernel, drawn, generator, *scalars), out)
+    if out._layout.contiguous:
+        key = kernel, out._layout, len(scalars)
+        run = None if inputs or type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
+        with generator.lock:
+            if run is None:
+                launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
+            else:
+                run(out._data.ravel(), generator.state, *scalars)
+        return
+    order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
+    memory = out._data.transpose(order)
+    if memory.flags.c_contiguous:
+        with generator.lock:
+            launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
+        return
+    layout = intern(out._layout.numpy_dtype, memory.shape, None, out._layout.device)
+    drawn = wrap(empty_for(layout), layout)
+    fill_by(kernel, drawn, generator, *scalars, inputs=inputs)
+    back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
+    copy_into(out._data, out._layout, back)
+
+
+_runs: dict[Any, Callable[..., None]] = cache()
+
+
+def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
+    """What launches a kernel that draws ``out``, of row-major order."""
+    run: Callable[..., None] = partial(launch, kernel)
+    if out.device == "cpu" and not out.dtype.is_half and isinstance(kernel, Loop):
+        run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars)
+    _runs[kernel, out, scalars] = run
+    return run
+
+
+def parameters_for_draw(*tensors: Tensor, out: Tensor | None = None) -> Any:
+    """Parameters of distributions as the op that draws takes them: under vmap each of the whole batch, if it may be."""
+    if grad_state.levels:
+        check_draw(*tensors, out=out)
+        tensors = tuple([expand_for_draw(t) for t in tensors])
+    return tensors if len(tensors) > 1 else tensors[0]
