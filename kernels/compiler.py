@@ -55,6 +55,7 @@ IMPORTED: _Words = (
     (" draw(", "mersenne_twister", "draw"),
     ("scratch(", "words/scratch", "scratch"),
     ("prefetch(", "words/prefetch", "prefetch"),
+    (" stream(", "words/stream", "drain, stream"),
     (" gemm(", "words/gemm", "gemm"),
     (" gemm_part(", "words/gemm", "gemm_part"),
     (" product_tile(", "words/tile", "product_tile"),

@@ -27,7 +27,7 @@ from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.device_array import missing_kernel
 from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
-from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits
+from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits, streams
 from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 
@@ -58,6 +58,7 @@ class LaunchPlan:
 # serves every rank, permutation and broadcast; a row-major array begins with it, and as a vector is made sooner.
 _ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
           "tiled strided": "first_element({})", "device flat": "{}", "device strided": "{}"}  # fmt: skip
+_FLAT = ("1d", "flat", "permuted")
 _TAILS = {"strided": 4, "tiled strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else fresh{k}()"""
@@ -272,12 +273,14 @@ def plan_elementwise(
     halves = () if device != "cpu" else tuple([k for k, x in enumerate([*inputs, *outs]) if x.dtype.is_half])
     if halves:
         dtype, arguments = _COMPUTE.get(dtype.name, dtype), _of_halves(arguments, inputs)
+    written = inplace and device == "cpu" and outs[0].numel >= INPLACE_SIZE
+    nbytes = sum([x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)])
     kernel = elementwise_kernel(
         name, rules, arguments, stored, dtype.name, strided=form.endswith("strided"),
         parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
         row_steps=row_steps, tiled=form == "tiled strided",
-        inplace=inplace and device == "cpu" and outs[0].numel >= INPLACE_SIZE,
+        inplace=written, streamed=device == "cpu" and not written and form in _FLAT and streams(rules, nbytes),
     )  # fmt: skip
     if outs[0].numel == 0:  # observers see the launch, but nothing is compiled for it
         kernel = Kernel(name, _nothing, ())
@@ -287,7 +290,6 @@ def plan_elementwise(
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
     strided = form in ("strided", "tiled strided")
     gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
-    nbytes = sum([x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)])
     direct = nbytes <= DIRECT_BYTES and hasattr(kernel.call, "overloads") and (not counts[1] or dtype.kind != "c")
     return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless, direct)
 

@@ -4,7 +4,8 @@ From rules, a compute dtype and a layout follow self-contained source: the words
 are written out first, then one loop that loads every input, evaluates every rule and only then
 stores (LLVM merges calls that rules share only when no store lies between them).
 
-Two layouts suffice. ``flat`` loops over contiguous arrays. ``strided`` takes the first element of
+Two layouts suffice. ``flat`` loops over contiguous arrays, long ones in blocks of which results are written past the
+caches (words/stream.py). ``strided`` takes the first element of
 each array as a one-element array, with the collapsed shape and the strides (in elements) as
 ``uint64`` arrays: any rank, permutation and broadcast runs through one compiled overload.
 """
@@ -72,7 +73,7 @@ def {name}({parameters}):
         {body}
         {stores}
 """
-_NEAR_BLOCK = 1024  # elements that fit in the first-level cache several times over
+_BLOCK = 1024  # elements that fit in the first-level cache several times over
 # Where a word has a faster form for moderate arguments: each block is tested, then runs in one of two loops.
 _BLOCKED = """\
 def {name}({parameters}):
@@ -92,6 +93,20 @@ def {name}({parameters}):
                 {loads}
                 {body}
                 {stores}
+"""
+# Results of a block stay in a near cache until they are written past the others.
+_STREAMED = """\
+def {name}({parameters}):
+    {scalars}
+    {buffers}
+    for start in range(0, {first}.size, {block}):
+        {cuts}
+        for i in range({first_block}.size):
+            {loads}
+            {body}
+            {stores}
+        {streams}
+    drain()
 """
 # A row is what the innermost dimension spans. The row's number in mixed radix gives the other indices. That takes two
 # divisions for each dim, so it is done once for all neighbouring rows that differ in the last of these indices only.
@@ -161,7 +176,7 @@ def {name}({parameters}, shape, strides, first_row, last_row):
 def elementwise_text(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
     dtype: str, strided: bool, conjugate: bool, row_steps: tuple[int, ...] = (), tiled: bool = False,
-    inplace: bool = False,
+    inplace: bool = False, streamed: bool = False,
 ) -> str:  # fmt: skip
     """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, shape, strides])``.
 
@@ -169,7 +184,8 @@ def elementwise_text(
     strided kernel the innermost stride of each array, inputs and then outputs, where all are 0 or 1: LLVM then makes
     vector loops of the rows. ``tiled``: the form of a strided kernel that visits squares of the last two dims.
     ``inplace``: the output is the first input's array. One name for both lets LLVM make a vector loop; where two names
-    turn out to overlap, the loop runs element by element.
+    turn out to overlap, the loop runs element by element. ``streamed``: the form of a flat kernel that writes past the
+    caches.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
     casts = {a.name: _load(a, dtype) for a in arguments}
@@ -183,16 +199,17 @@ def elementwise_text(
     walked = [a for a in arrays if a not in once and a not in repeated]
     # Strided loops have no block to test beforehand.
     near_body, limits = ([], {}) if strided else near(body, walked, dtype)
-    index = "{0}_block[i]" if limits else "{0}_array[i]"
+    index = "{0}_block[i]" if limits or streamed else "{0}_array[i]"
     if strided:
         index = _TILE_INDEX if tiled else "{0}_array[{0}_at + i]" if row_steps else _ROW_INDEX
+    stored = "{0}_buffer[i]" if streamed else index
     pieces = {
         "scalars": [f"{s} = {casts[s].format(f'{s}_scalar')}" for s in scalars]
         + [f"{a} = {casts[a].format(f'{a}_array[0]')}" for a in once],
         "repeated": [f"{a} = {casts[a].format(f'{a}_array[{a}_at]')}" for a in repeated],
         "loads": [f"{a} = {casts[a].format(index.format(a))}" for a in walked],
         "body": body,
-        "stores": [f"{index.format(o)} = {v}" for o, v in zip(targets, values, strict=True)],
+        "stores": [f"{stored.format(o)} = {v}" for o, v in zip(targets, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
         "row_strides": [f"{a[:-6]}_row = strides[{k}, last - 1]" for k, a in enumerate(every)],
         "next_row": [f"{a[:-6]}_at += {a[:-6]}_row" for a in every],
@@ -206,13 +223,17 @@ def elementwise_text(
             for a, (low, high) in limits.items()
             for load in [casts[a].format(index.format(a)) if "float16" in casts[a] else index.format(a)]
         ],
-        "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
+        "cuts": [f"{a}_block = {a}_array[start : start + {_BLOCK}]" for a in [*walked, *outputs]],
+        "buffers": [
+            f"{o}_buffer = scratch({_BLOCK}, np.{_stored_type(d)})" for o, d in zip(outputs, out_dtypes, strict=True)
+        ],
+        "streams": [f"stream({o}_block, {o}_buffer)" for o in outputs],
     }
     head = f"T = np.{scalar_type(dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
-    template = _TILED if tiled else _STRIDED if strided else _BLOCKED if limits else _FLAT
+    template = _TILED if tiled else _STRIDED if strided else _STREAMED if streamed else _BLOCKED if limits else _FLAT
     return head + fill(
-        template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK), tile=str(TILE),
+        template, pieces, name=name, parameters=parameters, block=str(_BLOCK), tile=str(TILE),
         first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block", mark=ONE_VECTOR,
     )  # fmt: skip
 
@@ -260,6 +281,11 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
 def scalar_type(dtype: str) -> str:
     """NumPy's name for the scalar type of a dtype."""
     return "bool_" if dtype == "bool" else dtype
+
+
+def _stored_type(dtype: str) -> str:
+    """The same of an array of results; of float16 and bfloat16 their bits are stored."""
+    return "uint16" if dtype.endswith("float16") else scalar_type(dtype)
 
 
 def fill(template: str, pieces: dict[str, list[str]], **words: str) -> str:
