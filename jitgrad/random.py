@@ -38,7 +38,7 @@ __all__ = [
 
 explain_missing_names(__name__)
 
-_FIRST_SEED = 67280421310721  # what PyTorch's default generator starts from
+_FIRST_SEED = 67280421310721  # what a new generator starts from in PyTorch
 
 
 class Generator:
@@ -51,6 +51,7 @@ class Generator:
         if resolve(device) != "cpu":
             raise RuntimeError(f"Device type {device} is not supported for torch.Generator() api.")
         self._state: np.ndarray[Any, Any] | None = None
+        self._first_seed = _FIRST_SEED
         self.lock = threading.RLock()
         with _generators_lock:
             _generators.add(self)
@@ -63,7 +64,7 @@ class Generator:
                 if self._state is not None:  # seeded, and maybe drawn from, while this thread waited
                     return self._state
                 first = np.zeros(kernels.STATE_WORDS, np.uint32)
-                kernels.seed.call(first, _FIRST_SEED)  # not by launch: tapes hold what the user asked for
+                kernels.seed.call(first, self._first_seed)  # not by launch: tapes hold what the user asked for
                 self._state = first
         return self._state
 
@@ -187,6 +188,7 @@ if hasattr(os, "register_at_fork"):
         before=_hold_generators, after_in_parent=_release_generators, after_in_child=_release_generators
     )
 default_generator = Generator()
+default_generator._first_seed = secrets.randbits(63)  # each process has other numbers until it calls manual_seed
 
 
 def manual_seed(seed: Any) -> Generator:

@@ -1,6 +1,8 @@
 """Random tensors: reproducible, of the right kind and distribution; states, and errors."""
 
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -50,6 +52,15 @@ def test_generators_are_independent():
     assert (torch.randn(4, generator=a) == torch.randn(4, generator=c)).all()
     assert a.initial_seed() == 1
     assert a.seed() == a.initial_seed() != 1
+
+
+def test_a_process_that_sets_no_seed_has_numbers_of_its_own():
+    code = "import jitgrad; print(jitgrad.initial_seed(), jitgrad.Generator().initial_seed())"
+    (a, first), (b, same) = (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+        for _ in range(2)
+    )
+    assert a != b and first == same == "67280421310721"
 
 
 def test_fork_rng_puts_the_state_back():
