@@ -13,8 +13,8 @@ publish_rest()  # tests of every op are tests of those that are imported late, t
 jitgrad.set_warn_always(True)  # else what is warned of once depends on the tests before
 
 if SIMULATED:
-    # Numba's simulator starts a thread of Python for each of CUDA's and asks in a loop whether they have ended. Until
-    # they are let in takes as long as Python's threads keep the lock, 5 ms by default: half of the tests' time.
+    # Numba's simulator starts a Python thread for each of CUDA's and polls whether they have ended. Each wait for
+    # Python's lock takes a switch interval, 5 ms by default: two thirds of the tests' time.
     sys.setswitchinterval(1e-4)
 
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little

@@ -87,7 +87,10 @@ def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
 
 
 def parameters_for_draw(*tensors: Tensor, out: Tensor | None = None) -> Any:
-    """Parameters of distributions as the op that draws takes them: under vmap each of the whole batch, if it may be."""
+    """Parameters of distributions, under vmap expanded to the whole batch.
+
+    RuntimeError where vmap's ``randomness`` forbids that. out: the argument of that name, which is checked with them.
+    """
     if grad_state.levels:
         check_draw(*tensors, out=out)
         tensors = tuple([expand_for_draw(t) for t in tensors])

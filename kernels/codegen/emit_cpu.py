@@ -94,7 +94,7 @@ def {name}({parameters}):
                 {body}
                 {stores}
 """
-# Results of a block stay in a near cache until they are written past the others.
+# Results of a block go to a buffer on the stack, in the first-level cache, then to memory by non-temporal stores.
 _STREAMED = """\
 def {name}({parameters}):
     {scalars}
@@ -284,7 +284,7 @@ def scalar_type(dtype: str) -> str:
 
 
 def _stored_type(dtype: str) -> str:
-    """The same of an array of results; of float16 and bfloat16 their bits are stored."""
+    """NumPy's name for the dtype of an array of results; those of float16 and bfloat16 hold their bits."""
     return "uint16" if dtype.endswith("float16") else scalar_type(dtype)
 
 

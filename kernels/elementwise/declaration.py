@@ -144,8 +144,8 @@ _kernels: dict[Any, Kernel] = {}
 PARALLEL_SIZE, _COSTLY_SIZE = 1 << 16, 1 << 15
 # Bytes of all arrays from which plain arithmetic writes past the caches (words/stream.py): no third-level cache that a
 # core shares has room for them and for what the next op reads. On an AMD Zen 3 with one of 32 MB a sum of 4 million
-# float32 takes 0.7 of the time on one thread and 0.85 on two, of 1 million 1.3. Words that are approximated take 1.4:
-# other than the writing of lines, they go on while memory is written to.
+# float32 takes 0.7 of the time on one thread and 0.85 on two, of 1 million 1.3. Kernels of approximated words, as exp,
+# would take 1.4: arithmetic bounds them, and it overlaps with ordinary stores but not with these.
 _STREAMED_BYTES = 1 << 25
 
 

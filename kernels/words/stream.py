@@ -1,8 +1,9 @@
 """Writing to memory past the caches, for loops over arrays that no cache holds.
 
-Before a core writes to a line of a cache it reads the line from memory, which is a third of what a loop of one input
-and one output moves. Instructions that write whole lines past the caches need not. What is written so is not in a cache
-when the next loop reads it: of arrays that fit in one, the next loop takes longer than this one has gained.
+Before a core writes to a line of a cache it reads the line from memory (read for ownership), which is a third of what a
+loop of one input and one output moves. Non-temporal stores write whole lines past the caches, without that. What is
+written so is not in a cache when the next loop reads it: of arrays that fit in one, the next loop takes longer than
+this one has gained.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def stream(typing_context: Any, target: Any, source: Any) -> Any:
 
 @intrinsic
 def drain(typing_context: Any) -> Any:
-    """What was written past the caches is there for other threads before anything that is written later."""
+    """A fence: other threads see what was written past the caches before anything that is written later."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("seq_cst")

@@ -19,7 +19,7 @@ __all__ = ["BYTES", "Vectors", "product_tile", "sum_tile"]
 
 BYTES = 64  # of a vector; what a processor has no registers for LLVM splits
 _WORD = ir.IntType(64)
-_AT_ONCE, _HIGH = 4, 4  # steps of a loop that are written out, for tiles of so many rows
+_UNROLLED, _HIGH = 4, 4  # times that the loop of a tile is unrolled, and from how many rows on it is
 
 
 class Vectors:
@@ -87,10 +87,10 @@ class Vectors:
     def add_products(self, sums: Any, column: _Column, rows: _Rows, inner: Any) -> None:
         """Add to sums the products of ``inner`` columns' numbers, each with the row that belongs to its column.
 
-        Of high tiles four at a time: what a loop needs besides is then a quarter, and one of two threads that share a
-        core leaves more of it to the other. A product on two threads takes 0.9 of the time.
+        The loop of high tiles is unrolled: of its counter, jump and pointer it then executes a quarter, which counts
+        where two hardware threads share a core's instruction slots. A product on two threads takes 0.9 of the time.
         """
-        at_once = _AT_ONCE if len(sums) >= _HIGH else 1
+        at_once = _UNROLLED if len(sums) >= _HIGH else 1
         self._repeat(self.builder.udiv(inner, _WORD(at_once)), at_once, sums, column, rows)
         if at_once > 1:
             self._repeat(self.builder.urem(inner, _WORD(at_once)), 1, sums, column, rows)
@@ -175,7 +175,7 @@ class _ListedRows(_Rows):
 
 
 def _hidden(builder: Any, word: Any) -> Any:
-    """The same word, of which LLVM does not know where it comes from."""
+    """The same word from an empty assembly statement, through which LLVM does not optimise."""
     return builder.call(ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0"), [word])
 
 

@@ -106,14 +106,19 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     return _rebuild, (*args, bits) if any(bits) else args, user_state(self)
 
 
-@method
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if self._edge is not None:
+def check_copied(x: Tensor) -> None:
+    """RuntimeError for a tensor with a node, whose graph a deep copy would not have."""
+    if x._edge is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    check_copied(self)
     if id(self) in memo:
         return memo[id(self)]
     if read_observers:

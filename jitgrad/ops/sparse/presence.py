@@ -11,7 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.ops.creation.conversion import on_host
-from jitgrad.ops.memory.pickled import saving
+from jitgrad.ops.memory.pickled import check_copied, saving
 from jitgrad.ops.sparse.construct import sparse_compressed_tensor, sparse_coo_tensor
 from jitgrad.ops.sparse.parts import values_of
 
@@ -196,12 +196,7 @@ SparseTensor.__reduce_ex__ = _reduce  # type: ignore[method-assign]
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    if self._edge is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
-            "see https://github.com/pytorch/pytorch/pull/103001"
-        )
+    check_copied(self)
     if id(self) not in memo:
         made = memo[id(self)] = self.detach().clone()
         made._requires_grad = self._requires_grad
