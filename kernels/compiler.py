@@ -187,9 +187,12 @@ _CONSTANT = re.compile(
 
 
 def _with_constants(text: str) -> str:
-    """The text with constants replaced by names of globals, which its last lines define."""
+    """The text with constants replaced by names of globals, which its last lines define.
+
+    A constant has the same name in all texts: functions that are equal stay so, and are compiled once.
+    """
     names: dict[str, str] = {}
-    named = _CONSTANT.sub(lambda found: names.setdefault(found[0], f"_number{len(names)}"), text)
+    named = _CONSTANT.sub(lambda found: names.setdefault(found[0], f"_{found[0].encode().hex()}"), text)
     return "\n".join([named, *(f"{name} = {number}" for number, name in names.items())])
 
 

@@ -9,6 +9,7 @@ dispatcher here, which keeps what it has compiled.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -55,12 +56,20 @@ def _rename(function: FunctionType, digest: str) -> None:
 def _definition(function: Any, names: dict[str, Any]) -> str:
     """All that decides a function's machine code: bytecode, constants, options, and the values of global names."""
     code = function.py_func.__code__
-    values = [(n, _identity(names[n])) for n in _names(code) if n in names]
+    looked_up = _names(code)
+    values = [(n, _identity(names[n], looked_up)) for n in looked_up if n in names]
     return repr((_instructions(code), sorted(function.targetoptions.items()), values))
 
 
-def _identity(value: Any) -> str:
+def _identity(value: Any, names: Sequence[str]) -> str:
+    """What tells a global's value; ``names``: all that the function's code looks up, attributes too."""
+    if isinstance(value, ModuleType):  # NumPy, or what has other functions in place of some of NumPy's
+        return repr([_qualified(getattr(value, n, None)) for n in names])
     return value.py_func.__qualname__ if isinstance(value, Dispatcher) else repr(value)
+
+
+def _qualified(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
 
 
 def _names(code: CodeType) -> list[str]:

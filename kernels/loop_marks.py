@@ -18,8 +18,8 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir.values import MDValue
 from numba.core import ir as numba_ir
-from numba.core.lowering import Lower
 
+from jitgrad.kernels.brief_lowering import BriefLower
 from jitgrad.kernels.codegen.source import ANY_ORDER, ONE_VECTOR
 from jitgrad.kernels.gathers import avoid_gathers
 from jitgrad.kernels.vector_width import widen
@@ -40,7 +40,7 @@ class _Distinct(MDValue):
     __ne__ = object.__ne__
 
 
-class MarkingLower(Lower):
+class MarkingLower(BriefLower):
     """Numba's step to LLVM's code, which marks loops by the lines of their text."""
 
     def post_lower(self) -> None:

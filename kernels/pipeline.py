@@ -21,6 +21,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
+from jitgrad.kernels.brief_lowering import BriefLower
 from jitgrad.kernels.loop_marks import MarkingLower
 from jitgrad.kernels.python_call import is_callable, python_function
 
@@ -81,6 +82,10 @@ class _KernelLowering(NativeLowering):
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _InlinedLowering(NativeLowering):
     _name = "inlined_lowering"
+
+    @property
+    def lowering_class(self) -> type[Any]:
+        return BriefLower
 
     def run_pass(self, state: Any) -> bool:
         _set_library(state, _InlinedLibrary)
