@@ -15,15 +15,18 @@ import os
 import re
 import sys
 import time
-import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
-from numba.core import config
+import numpy as np
+from numba.core import config, types
 from numba.core.compiler import Compiler
+from numba.core.errors import NumbaNotImplementedError
+from numba.np.numpy_support import from_dtype, map_layout
 
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
@@ -129,6 +132,21 @@ class _TooBig:
             if any(isinstance(a, int) and not -(1 << 63) <= a < 1 << 64 for a in args):
                 raise OverflowError("int too big to convert") from None
             raise
+
+
+def _type_of(dispatcher: Any, ask_numba: Callable[[Any], Any], value: Any) -> Any:
+    """The Numba type of an argument, asked for when it is of a kind that the process has not met yet.
+
+    Of an array Numba would first ask whether it is a masked one, and import ``numpy.ma`` for that, which takes 10 ms.
+    """
+    if type(value) is not np.ndarray:
+        return ask_numba(value)
+    try:
+        found = types.Array(from_dtype(value.dtype), value.ndim, map_layout(value), readonly=not value.flags.writeable)
+    except NumbaNotImplementedError:
+        return ask_numba(value)
+    dispatcher._types_active_call.add(found)
+    return found
 
 
 def _explained(what: str, error: Exception) -> KernelError:
@@ -249,7 +267,7 @@ def compile_text(
 def compile_kernel(made: KernelText, definitions: Sequence[Definition] = ()) -> Any:
     """The function of a text, see `compile_text`."""
     name, text, filename = made.name, made.text, _file_name(made.name, made.key)
-    module = types.ModuleType(f"jitgrad_kernel_{name}_{made.key}")
+    module = ModuleType(f"jitgrad_kernel_{name}_{made.key}")
     # Registered first: what is loaded from disk looks its module up by name.
     sys.modules[module.__name__] = module
     # Tracebacks, and Numba's errors, show the lines of generated text.
@@ -269,5 +287,6 @@ def compile_kernel(made: KernelText, definitions: Sequence[Definition] = ()) -> 
         dispatcher._cache = cache = DiskCache(f"{name}-{made.key}", text)
         dispatcher.compile = _Timed(name, dispatcher, cache)
         dispatcher._compile_for_args = _TooBig(dispatcher)
+        dispatcher.typeof_pyval = functools.partial(_type_of, dispatcher, dispatcher.typeof_pyval)
         dispatcher.text_file = filename
     return dispatcher
