@@ -80,7 +80,7 @@ _CXX_NAMES = {
 def integer_range(
     dtype: str, low: int | None = None, high: int | None = None
 ) -> tuple[int, int, bool]:
-    """Return (low, span, wide) for the kernel `integers`, as PyTorch's ``random_`` chooses them.
+    """Return (low, span, wide) for `integers`, or ``wide_integers``, as PyTorch's ``random_`` chooses them.
 
     Without bounds: every value of an integer dtype from 0 on, or the whole numbers that a float
     dtype holds exactly. With ``low`` alone: from there on. Else low <= x < high, where bounds that

@@ -43,6 +43,7 @@ __all__ = [
     "uniform32",
     "uniform64",
     "unpack_state",
+    "wide_integers",
 ]
 
 
@@ -175,33 +176,37 @@ def log_normal(out, state, mean, std):
 
 
 @loop
-def integers(out, state, low, span, wide):
-    """low + a word modulo ``span``, in any dtype; ``wide``: a uint64 of two words modulo ``span``.
-
-    ``span`` is an int64 with the bits of a uint64; 0 stands for 2^64. See `integer_range`.
-    """
-    words = scratch(512, np.uint32)
-    n, step = np.uint64(out.size), np.uint64(256)
-    modulus, size = np.uint64(span), np.float64(span)
+def integers(out, state, low, span):
+    """low + a word modulo ``span``, at most 2^32, in any dtype. See `integer_range`."""
+    words = scratch(256, np.uint32)
+    n, step, size = np.uint64(out.size), np.uint64(256), np.float64(span)
     inverse = 1 / size
     for first in range(np.uint64(0), n, step):
         count = step if n - first > step else n - first
-        state[624] = draw(state, words, count + count if wide else count)
-        if wide:
-            for i in range(count):
-                high, low_word = np.uint64(words[i + i]), np.uint64(words[i + i + np.uint64(1)])
-                y = (high << np.uint64(32)) | low_word
-                # A span of 2**64 is no uint64: every word is a result.
-                y = y if span == 0 else y % modulus
-                out[first + i] = np.int64(y) + low
-        else:
-            for i in range(count):
-                # A remainder without division, exact in float64: the quotient is off by at most 1.
-                y = np.float64(words[i])
-                y = y - np.floor(y * inverse) * size
-                y = y + size if y < 0 else y
-                y = y - size if y >= size else y
-                out[first + i] = np.int64(y) + low
+        state[624] = draw(state, words, count)
+        for i in range(count):
+            # A remainder without division, exact in float64: the quotient is off by at most 1.
+            y = np.float64(words[i])
+            y = y - np.floor(y * inverse) * size
+            y = y + size if y < 0 else y
+            y = y - size if y >= size else y
+            out[first + i] = np.int64(y) + low
+
+
+@loop
+def wide_integers(out, state, low, span):
+    """low + a uint64 of two words modulo ``span``, an int64 with the bits of a uint64; 0 stands for 2^64."""
+    words = scratch(512, np.uint32)
+    n, step, modulus = np.uint64(out.size), np.uint64(256), np.uint64(span)
+    for first in range(np.uint64(0), n, step):
+        count = step if n - first > step else n - first
+        state[624] = draw(state, words, count + count)
+        for i in range(count):
+            high, low_word = np.uint64(words[i + i]), np.uint64(words[i + i + np.uint64(1)])
+            y = (high << np.uint64(32)) | low_word
+            # A span of 2**64 is no uint64: every word is a result.
+            y = y if span == 0 else y % modulus
+            out[first + i] = np.int64(y) + low
 
 
 @loop

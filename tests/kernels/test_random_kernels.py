@@ -23,7 +23,8 @@ def take(kernel, state, n, dtype, *scalars):
 
 
 def ints(state, n, dtype="int64", low=None, high=None):
-    return take(random.integers, state, n, dtype, *random.integer_range(dtype, low, high))
+    first, span, wide = random.integer_range(dtype, low, high)
+    return take(random.wide_integers if wide else random.integers, state, n, dtype, first, span)
 
 
 def test_uniform():
@@ -64,7 +65,7 @@ def test_uniforms_are_numpys_words():
 def test_words_in_pieces_are_those_at_once():
     sizes = [1, 2, 15, 16, 17, 226, 227, 228, 400, 623, 624, 625, 1, 1300]
     state, whole = seeded(7), np.random.RandomState(7).randint(0, 1 << 32, sum(sizes), np.uint32)
-    found = [take(random.integers, state, n, I64, 0, 1 << 32, False) for n in sizes]
+    found = [take(random.integers, state, n, I64, 0, 1 << 32) for n in sizes]
     assert np.concatenate(found).tolist() == whole.tolist()
 
 

@@ -159,7 +159,8 @@ class Integers(RandomFill):
                 raise not_implemented_for("random_kernel_cpu", x.dtype)
             where = "random_from_to_impl" if high is None else "check_random_bounds"
             raise RuntimeError(f"{where} handles only integral, floating-point and boolean types")
-        fill_by(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
+        first, span, wide = kernels.integer_range(x.dtype.name, low, high)
+        fill_by(kernels.wide_integers if wide else kernels.integers, x, generator, first, span)
 
 
 class BernoulliNumber(RandomFill):

@@ -93,17 +93,22 @@ BOUNDS = [
 ]
 
 
+def same_integers(pair, expected, *bounds):
+    first, span, wide = random.integer_range(*bounds)
+    pair.same(random.wide_integers if wide else random.integers, expected, first, span)
+
+
 def test_whole_numbers():
     pair = Pair(13)
     for low, high in BOUNDS:
         expected = torch.randint(low, high, (1000,))
-        pair.same(random.integers, expected, *random.integer_range("int64", low, high))
+        same_integers(pair, expected, "int64", low, high)
     for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
         expected = torch.empty(1000, dtype=getattr(torch, name)).random_()
-        pair.same(random.integers, expected, *random.integer_range(name))
+        same_integers(pair, expected, name)
     for name, low in (("int64", -5), ("int64", -(2**63)), ("int32", -(2**31)), ("float32", -7)):
         expected = torch.empty(1000, dtype=getattr(torch, name)).random_(low, None)
-        pair.same(random.integers, expected, *random.integer_range(name, low))
+        same_integers(pair, expected, name, low)
 
 
 @pytest.mark.filterwarnings("ignore:.*out of bounds")
@@ -119,7 +124,7 @@ def test_ranges_beyond_a_floats_precision(dtype):
             (edge - 9, edge + 40),
         ):
             expected = torch.empty(100, dtype=getattr(torch, dtype)).random_(low, high)
-            pair.same(random.integers, expected, *random.integer_range(dtype, low, high))
+            same_integers(pair, expected, dtype, low, high)
 
 
 def test_permutations_and_multinomials():
