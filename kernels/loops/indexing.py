@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels.launch import Loop, loop
-from jitgrad.kernels.words.vocabulary import T, prefetch
+from jitgrad.kernels.past_caches import STREAMED_BYTES, STREAMED_ROW
+from jitgrad.kernels.words.vocabulary import T, drain, prefetch, stream
 
 __all__ = [
     "add_rows",
     "add_strided",
     "embed",
+    "embed_large",
     "first_outside",
     "fold_index",
     "put_rows",
@@ -93,13 +95,20 @@ def take_rows(x, index, out, begin, end):
                 # Unsigned, as checked before: Numba then leaves out its test for negative indices.
                 part[j] = row[np.uint64(places[j])]
         else:
+            # As many bytes are read as written.
+            past = 2 * out.size * x.itemsize >= STREAMED_BYTES and inner * x.itemsize >= STREAMED_ROW
             for j in range(places.size):
                 if j + _AHEAD < places.size:
                     prefetch(source, (o * n + places[j + _AHEAD]) * inner)
                 at, to = (o * n + places[j]) * inner, (o * m + low + j) * inner
                 row, part = source[at : at + inner], target[to : to + inner]
-                for i in range(part.size):
-                    part[i] = row[i]
+                if past:
+                    stream(part, row)
+                else:
+                    for i in range(part.size):
+                        part[i] = row[i]
+            if past:
+                drain()
 
 
 def put(old, new):
@@ -166,6 +175,22 @@ def embed(x, out, start, step, inner):
             begin += stride
         for i in range(at, np.uint64(out.shape[1])):
             out[o, i] = T(0)
+
+
+def elements(x, out, start, inner):
+    """(number of pieces, of how many elements): an element of the result each."""
+    return out.size, out.size
+
+
+@loop(pieces=elements)
+def embed_large(x, out, start, inner, begin, end):
+    """``embed`` of one block that no cache holds, both flat: out[start * inner + i] = x[i], zeros elsewhere."""
+    first = start * inner + (out.size if start < 0 else 0)
+    left, right = min(max(first, begin), end), min(max(first + x.size, begin), end)
+    out[begin:left] = T(0)
+    stream(out[left:right], x[left - first : right - first])
+    out[right:end] = T(0)
+    drain()
 
 
 @loop(split=("x", "out"))

@@ -43,9 +43,9 @@ import numpy as np
 from jitgrad.kernels.words.syntax import Transformer, definition, expression, nodes, parameters, parse
 
 __all__ = [
-    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "draw", "gemm", "gemm_part", "gradient_places",
-    "horner", "matrix_in", "prefetch", "product_tile", "scratch", "sum_tile", "tile_places", "tile_results",
-    "vectorized", "word",
+    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "drain", "draw", "gemm", "gemm_part",
+    "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "stream", "sum_tile", "tile_places",
+    "tile_results", "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -59,6 +59,8 @@ gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
 matrix_in: Any = None  # and of memory.py
 prefetch: Any = None  # and of prefetch.py
+drain: Any = None  # and of stream.py
+stream: Any = None
 product_tile: Any = None  # and of tile.py
 sum_tile: Any = None
 tile_places: Any = None  # and of winograd.py

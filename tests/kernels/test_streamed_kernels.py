@@ -51,3 +51,28 @@ def test_several_results_and_orders(streamed):
     found = streamed(lambda: torch.autograd.grad(x * y, (x, y), g))
     assert torch.equal(found[0], g * y) and torch.equal(found[1], g * x)
     assert found[0].stride() == (1, 127)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (1, -1), (-3, None), (7, 7), (40_000, 70_000)])
+def test_gradients_of_large_slices(threads, start, end):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        for columns in (1, 51):
+            x = torch.zeros((1 << 22) // columns + 9, columns, requires_grad=True)
+            part = x[start:end]
+            g = torch.randn(part.shape)
+            (found,) = torch.autograd.grad(part, x, g)
+            assert torch.equal(found[start:end], g)
+            assert found.count_nonzero() == g.count_nonzero()
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("columns", [128, 131, 640])
+def test_large_rows_by_an_index(columns):
+    x = torch.randn(500, columns)
+    index = torch.randint(0, 500, ((1 << 22) // columns + 3,))
+    found = x.index_select(0, index)
+    assert torch.equal(found, x.gather(0, index[:, None].expand(-1, columns)))

@@ -28,6 +28,7 @@ from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.past_caches import STREAMED_BYTES
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.view import relaying
 
@@ -167,6 +168,9 @@ def _between_zeros(g, x_layout, dim, start, end, step):
         )
     source, whole, inner = _blocks(g, x_layout, dim, step)
     out = intern(g.numpy_dtype, x_layout.shape, None, g.device)
+    if whole[0] == step == 1 and 2 * out.numel * out.numpy_dtype.itemsize >= STREAMED_BYTES:
+        flat = row_major("g", g, (g.numel,)), Written(0, (out.numel,))
+        return Launches([(kernels.embed_large, *flat, Number("start"), inner)], [out])
     return Launches([(kernels.embed, source, Written(0, whole), Number("start"), step, inner)], [out])
 
 
