@@ -6,6 +6,7 @@ import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
+from jitgrad.kernels.words.vocabulary import by_scipy
 
 
 def _logistic(x):
@@ -32,10 +33,7 @@ class Relu(Elementwise, public=True):
         "bool": (RuntimeError, "Boolean inputs not supported for relu"),
         "complex": (NotImplementedError, "clamp is not supported for complex types"),
     }
-
-    @staticmethod
-    def reference(x):
-        return np.maximum(x, 0)
+    reference = lambda x: np.maximum(x, 0)
 
     def forward(x):
         return where(x < 0, 0, x)
@@ -48,10 +46,7 @@ class LeakyRelu(Elementwise):
     """``x`` where it is positive, else ``negative_slope * x``."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x, negative_slope=0.01):
-        return np.where(x > 0, x, x * negative_slope).astype(x.dtype)
+    reference = lambda x, negative_slope=0.01: np.where(x > 0, x, x * negative_slope).astype(x.dtype)
 
     def forward(x, negative_slope=0.01):
         return where(x > 0, x, x * negative_slope)
@@ -65,7 +60,6 @@ class Elu(Elementwise):
 
     kind, accepts = "same", "float"
 
-    @staticmethod
     def reference(x, alpha=1.0, scale=1.0, input_scale=1.0):
         return np.where(x > 0, scale * x, scale * alpha * np.expm1(input_scale * x)).astype(x.dtype)
 
@@ -83,10 +77,7 @@ class Celu(Elementwise):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
 
     kind, accepts, error_name = "same", "float", "elu_cpu"
-
-    @staticmethod
-    def reference(x, alpha=1.0):
-        return np.where(x > 0, x, alpha * np.expm1(x / alpha)).astype(x.dtype)
+    reference = lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x / alpha)).astype(x.dtype)
 
     def forward(x, alpha=1.0):
         return where(x < 0, expm1(x / alpha) * alpha, x)
@@ -100,10 +91,7 @@ class NormalDensity(Elementwise):
     """``exp(-x * x / 2) / sqrt(2 pi)``."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        return np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+    reference = lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
 
     def forward(x):
         return normal_density(x)
@@ -115,13 +103,7 @@ class NormalDensity(Elementwise):
 class NormalMass(Elementwise):
     """The normal distribution's mass below ``x``."""
 
-    kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        from scipy.special import ndtr
-
-        return ndtr(x)
+    kind, accepts, reference = "same", "float", by_scipy("ndtr")
 
     def forward(x):
         return normal_mass(x)
@@ -134,12 +116,7 @@ class Gelu(Elementwise):
     """``x`` times the normal distribution function of ``x``."""
 
     kind, accepts, error_name = "same", "float", "GeluKernelImpl"
-
-    @staticmethod
-    def reference(x):
-        from scipy.special import ndtr
-
-        return x * ndtr(x)
+    reference = lambda x: x * by_scipy("ndtr")(x)
 
     # x Phi(x), and its derivative Phi(x) + x phi(x).
     def forward(x):
@@ -153,10 +130,7 @@ class GeluTanh(Elementwise):
     """``gelu`` by the approximation with tanh."""
 
     kind, accepts, error_name, grad_name = "same", "float", "GeluKernelImpl", "GeluBackward0"
-
-    @staticmethod
-    def reference(x):
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    reference = lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
     # 0.7978... = sqrt(2 / pi); Hendrycks and Gimpel's approximation, arXiv 1606.08415.
     def forward(x):
@@ -172,10 +146,7 @@ class Silu(Elementwise):
     """``x * sigmoid(x)``."""
 
     kind, accepts = "same", "float complex"
-
-    @staticmethod
-    def reference(x):
-        return x * _logistic(x)
+    reference = lambda x: x * _logistic(x)
 
     def forward(x):
         return x * sigmoid(x)
@@ -190,10 +161,7 @@ class Mish(Elementwise):
     """``x * tanh(log(1 + exp(x)))``."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        return x * np.tanh(np.logaddexp(0, x)).astype(x.dtype)
+    reference = lambda x: x * np.tanh(np.logaddexp(0, x)).astype(x.dtype)
 
     def forward(x):
         return x * tanh(log1p(exp(x)))
@@ -208,7 +176,6 @@ class Softplus(Elementwise):
 
     kind, accepts = "same", "float"
 
-    @staticmethod
     def reference(x, beta=1.0, threshold=20.0):
         return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta).astype(x.dtype)
 
@@ -225,10 +192,7 @@ class LogSigmoid(Elementwise):
 
     kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
     memory_order = "row-major"
-
-    @staticmethod
-    def reference(x):
-        return -np.logaddexp(0, -x).astype(x.dtype)
+    reference = lambda x: -np.logaddexp(0, -x).astype(x.dtype)
 
     # -log(1 + exp(-x)) with an exponent that is never positive.
     def forward(x):
@@ -246,10 +210,7 @@ class Hardtanh(Elementwise):
         "bool": (RuntimeError, "Bool inputs not supported for hardtanh"),
         "complex": (NotImplementedError, "clamp is not supported for complex types"),
     }
-
-    @staticmethod
-    def reference(x, min_val=-1.0, max_val=1.0):
-        return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
+    reference = lambda x, min_val=-1.0, max_val=1.0: np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
 
     def forward(x, min_val=-1.0, max_val=1.0):
         return minimum(max_val, maximum(min_val, x))
@@ -262,10 +223,7 @@ class Hardsigmoid(Elementwise):
     """``x / 6 + 1 / 2`` kept between 0 and 1."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        return np.clip(x + 3, 0, 6) / 6
+    reference = lambda x: np.clip(x + 3, 0, 6) / 6
 
     def forward(x):
         return minimum(maximum(x + 3, 0), 6) / 6
@@ -278,10 +236,7 @@ class Hardswish(Elementwise):
     """``x`` times its hard sigmoid."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        return x * np.clip(x + 3, 0, 6) / 6
+    reference = lambda x: x * np.clip(x + 3, 0, 6) / 6
 
     def forward(x):
         return x * minimum(maximum(x + 3, 0), 6) / 6
@@ -295,10 +250,7 @@ class Threshold(Elementwise):
     """``x`` where it is above ``threshold``, else ``value``."""
 
     kind, accepts, allows_internal_overlap = "same", "int float", True
-
-    @staticmethod
-    def reference(x, threshold=0.5, value=2.0):
-        return np.where(x <= threshold, x.dtype.type(value), x)
+    reference = lambda x, threshold=0.5, value=2.0: np.where(x <= threshold, x.dtype.type(value), x)
 
     def forward(x, threshold=0.5, value=2.0):
         return where(x <= threshold, value, x)
@@ -310,12 +262,8 @@ class Threshold(Elementwise):
 class Softshrink(Elementwise):
     """``x`` moved towards 0 by ``lambd``, 0 within that distance."""
 
-    kind, accepts = "same", "float"
-    error_name = "softshrink_check"
-
-    @staticmethod
-    def reference(x, lambd=0.5):
-        return np.sign(x) * np.maximum(np.abs(x) - lambd, 0).astype(x.dtype)
+    kind, accepts, error_name = "same", "float", "softshrink_check"
+    reference = lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0).astype(x.dtype)
 
     # x * 0 rather than 0: NaN stays NaN.
     def forward(x, lambd=0.5):
@@ -330,10 +278,7 @@ class Hardshrink(Elementwise, public=True):
 
     in_place = False
     kind, accepts, rounds = "same", "float", ("lambd",)
-
-    @staticmethod
-    def reference(x, lambd=0.5):
-        return np.where(np.abs(x) <= lambd, x.dtype.type(0), x)
+    reference = lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, x.dtype.type(0), x)
 
     def forward(x, lambd=0.5):
         return where((x >= -lambd) & (x <= lambd), 0, x)

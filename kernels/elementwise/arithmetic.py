@@ -45,7 +45,6 @@ class AddScaled(Add):
 
     grad_name = "AddBackward0"
 
-    @staticmethod
     def reference(x, y, alpha=1):
         return x + x.dtype.type(alpha) * y
 
@@ -78,7 +77,6 @@ class SubScaled(Sub):
 
     grad_name = "SubBackward0"
 
-    @staticmethod
     def reference(x, y, alpha=1):
         return x - x.dtype.type(alpha) * y
 
@@ -95,10 +93,7 @@ class Rsub(Elementwise):
     kind, memory_order = "same", "last input first"  # PyTorch calls sub with the operands in the other order
     accepts, refuses = "int float complex", _BOOLS
     variants = {"rsub_number": {"grad_name": "RsubBackward1", "numbers_only": True}}
-
-    @staticmethod
-    def reference(x, y, alpha=1):
-        return y - x.dtype.type(alpha) * x
+    reference = lambda x, y, alpha=1: y - x.dtype.type(alpha) * x
 
     def forward(x, y, alpha=1):
         return y - alpha * x
@@ -168,16 +163,8 @@ class Sign(Elementwise, public=True):
     }
 
     # The real half of PyTorch's sgn, which takes complex numbers, too.
-    variants = {
-        "sgn_real": {
-            "grad_name": "SgnBackward0", "error_name": "sgn_real_cpu", "refuses": {},
-            "public": False,
-        },
-    }  # fmt: skip
-
-    @staticmethod
-    def reference(x):
-        return x if x.dtype == bool else np.nan_to_num(np.sign(x))
+    variants = {"sgn_real": {"grad_name": "SgnBackward0", "error_name": "sgn_real_cpu", "refuses": {}}}
+    reference = lambda x: x if x.dtype == bool else np.nan_to_num(np.sign(x))
 
     def forward(x):
         return sign(x)
@@ -218,10 +205,7 @@ class Positive(Elementwise):
     """``x`` itself: a copy."""
 
     kind, accepts = "same", "int float complex"
-
-    @staticmethod
-    def reference(x):
-        return x
+    reference = lambda x: x
 
     def forward(x):
         return x
@@ -234,10 +218,7 @@ class Addcmul(Elementwise):
     """``x + value * y * z``."""
 
     kind, accepts, numbers, error_name = "same", "int float complex", (), "addcmul_cpu_out"
-
-    @staticmethod
-    def reference(x, y, z, value=1):
-        return x + x.dtype.type(value) * y * z
+    reference = lambda x, y, z, value=1: x + x.dtype.type(value) * y * z
 
     def forward(x, y, z, value=1):
         return x + value * y * z
@@ -263,10 +244,7 @@ class Lerp(Elementwise):
             "grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar", "memory_order": "tensors",
         },
     }  # fmt: skip
-
-    @staticmethod
-    def reference(x, y, weight):
-        return x + weight * (y - x)
+    reference = lambda x, y, weight: x + weight * (y - x)
 
     # From the nearer end, so that weight 1 gives y exactly.
     def forward(x, y, weight):

@@ -30,8 +30,7 @@ class I0(Elementwise, public=True):
 class SpecialI0e(Elementwise, public="special"):
     """``exp(-abs(x)) * i0(x)``, which does not overflow."""
 
-    reference, accepts, error_name, in_double = by_scipy("i0e"), "bool int float", "i0e_cpu", True
-    grad_name = "SpecialI0EBackward0"
+    reference, accepts, in_double, grad_name = by_scipy("i0e"), "bool int float", True, "SpecialI0EBackward0"
 
     def forward(x):
         return special_i0e(x)
@@ -43,7 +42,7 @@ class SpecialI0e(Elementwise, public="special"):
 class SpecialI1(Elementwise, public="special"):
     """The modified Bessel function of the first kind and order 1; NaN at the infinities, as PyTorch's."""
 
-    reference, accepts, error_name, in_double = by_scipy("i1"), "bool int float", "i1_cpu", True
+    reference, accepts, in_double = by_scipy("i1"), "bool int float", True
 
     def forward(x):
         return where(x - x == 0, special_i1(x), x - x)
@@ -57,8 +56,7 @@ class SpecialI1(Elementwise, public="special"):
 class SpecialI1e(Elementwise, public="special"):
     """``exp(-abs(x)) * i1(x)``, which does not overflow."""
 
-    reference, accepts, error_name, in_double = by_scipy("i1e"), "bool int float", "i1e_cpu", True
-    grad_name = "SpecialI1EBackward0"
+    reference, accepts, in_double, grad_name = by_scipy("i1e"), "bool int float", True, "SpecialI1EBackward0"
 
     def forward(x):
         return special_i1e(x)
@@ -74,8 +72,7 @@ class SpecialI1e(Elementwise, public="special"):
 class SpecialModifiedBesselI0(Elementwise, public="special"):
     """``i0`` without a gradient, as in PyTorch."""
 
-    reference, accepts, error_name, in_double = by_scipy("i0"), "bool int float", "modified_bessel_i0_cpu", True
-    grad_x = None
+    reference, accepts, in_double, grad_x = by_scipy("i0"), "bool int float", True, None
 
     def forward(x):
         return i0(x)
@@ -84,8 +81,7 @@ class SpecialModifiedBesselI0(Elementwise, public="special"):
 class SpecialModifiedBesselI1(Elementwise, public="special"):
     """``i1`` without a gradient, as in PyTorch."""
 
-    reference, accepts, error_name, in_double = by_scipy("i1"), "bool int float", "modified_bessel_i1_cpu", True
-    grad_x = None
+    reference, accepts, in_double, grad_x = by_scipy("i1"), "bool int float", True, None
 
     def forward(x):
         return special_i1(x)
@@ -94,8 +90,7 @@ class SpecialModifiedBesselI1(Elementwise, public="special"):
 class SpecialModifiedBesselK0(Elementwise, public="special"):
     """The modified Bessel function of the second kind and order 0; infinite at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("k0"), "bool int float", "modified_bessel_k0_cpu", True
-    domain, grad_x = (0.3, 6), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("k0"), "bool int float", True, None, (0.3, 6)
 
     def forward(x):
         return modified_bessel_k0(x)
@@ -104,8 +99,7 @@ class SpecialModifiedBesselK0(Elementwise, public="special"):
 class SpecialModifiedBesselK1(Elementwise, public="special"):
     """The modified Bessel function of the second kind and order 1; infinite at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("k1"), "bool int float", "modified_bessel_k1_cpu", True
-    domain, grad_x = (0.3, 6), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("k1"), "bool int float", True, None, (0.3, 6)
 
     def forward(x):
         return modified_bessel_k1(x)
@@ -114,8 +108,7 @@ class SpecialModifiedBesselK1(Elementwise, public="special"):
 class SpecialScaledModifiedBesselK0(Elementwise, public="special"):
     """``exp(x) * modified_bessel_k0(x)``, which does not vanish for large x. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("k0e"), "bool int float", "scaled_modified_bessel_k0_cpu", True
-    domain, grad_x = (0.3, 6), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("k0e"), "bool int float", True, None, (0.3, 6)
 
     def forward(x):
         return scaled_modified_bessel_k0(x)
@@ -124,8 +117,7 @@ class SpecialScaledModifiedBesselK0(Elementwise, public="special"):
 class SpecialScaledModifiedBesselK1(Elementwise, public="special"):
     """``exp(x) * modified_bessel_k1(x)``, which does not vanish for large x. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("k1e"), "bool int float", "scaled_modified_bessel_k1_cpu", True
-    domain, grad_x = (0.3, 6), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("k1e"), "bool int float", True, None, (0.3, 6)
 
     def forward(x):
         return scaled_modified_bessel_k1(x)
@@ -134,8 +126,7 @@ class SpecialScaledModifiedBesselK1(Elementwise, public="special"):
 class SpecialBesselJ0(Elementwise, public="special"):
     """The Bessel function of the first kind and order 0. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("j0"), "bool int float", "bessel_j0_cpu", True
-    grad_x = None
+    reference, accepts, in_double, grad_x = by_scipy("j0"), "bool int float", True, None
 
     def forward(x):
         return bessel_j0(x)
@@ -144,8 +135,7 @@ class SpecialBesselJ0(Elementwise, public="special"):
 class SpecialBesselJ1(Elementwise, public="special"):
     """The Bessel function of the first kind and order 1. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("j1"), "bool int float", "bessel_j1_cpu", True
-    grad_x = None
+    reference, accepts, in_double, grad_x = by_scipy("j1"), "bool int float", True, None
 
     def forward(x):
         return bessel_j1(x)
@@ -154,8 +144,7 @@ class SpecialBesselJ1(Elementwise, public="special"):
 class SpecialBesselY0(Elementwise, public="special"):
     """The Bessel function of the second kind and order 0; minus infinity at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("y0"), "bool int float", "bessel_y0_cpu", True
-    domain, grad_x = (0.3, 12), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("y0"), "bool int float", True, None, (0.3, 12)
 
     def forward(x):
         return bessel_y0(x)
@@ -164,8 +153,7 @@ class SpecialBesselY0(Elementwise, public="special"):
 class SpecialBesselY1(Elementwise, public="special"):
     """The Bessel function of the second kind and order 1; minus infinity at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = by_scipy("y1"), "bool int float", "bessel_y1_cpu", True
-    domain, grad_x = (0.3, 12), None
+    reference, accepts, in_double, grad_x, domain = by_scipy("y1"), "bool int float", True, None, (0.3, 12)
 
     def forward(x):
         return bessel_y1(x)
@@ -174,11 +162,8 @@ class SpecialBesselY1(Elementwise, public="special"):
 class SpecialSphericalBesselJ0(Elementwise, public="special"):
     """``sin(x) / x``, the spherical Bessel function of order 0. No gradient."""
 
-    accepts, error_name, grad_x = "bool int float", "spherical_bessel_j0_cpu", None
-
-    @staticmethod
-    def reference(x):
-        return by_scipy("spherical_jn")(0, x)
+    accepts, grad_x = "bool int float", None
+    reference = lambda x: by_scipy("spherical_jn")(0, x)
 
     def forward(x):
         return where(isinf(x), 0, where(x == 0, 1, sin(x) / x))
@@ -187,11 +172,8 @@ class SpecialSphericalBesselJ0(Elementwise, public="special"):
 class SpecialAiryAi(Elementwise, public="special"):
     """Airy's function Ai. No gradient."""
 
-    accepts, error_name, in_double, grad_x = "bool int float", "airy_ai_cpu", True, None
-
-    @staticmethod
-    def reference(x):
-        return by_scipy("airy")(x)[0]
+    accepts, in_double, grad_x = "bool int float", True, None
+    reference = lambda x: by_scipy("airy")(x)[0]
 
     def forward(x):
         return airy_ai(x)

@@ -80,10 +80,7 @@ class RoundDecimals(Elementwise):
     """``x`` rounded at ``scale`` = 10 ** decimals."""
 
     kind, accepts, error_name, grad_name = "same", "float", "round_cpu", "RoundBackward1"
-
-    @staticmethod
-    def reference(x, scale=1.0):
-        return np.rint(x * scale) / scale
+    reference = lambda x, scale=1.0: np.rint(x * scale) / scale
 
     def forward(x, scale=1.0):
         return round(x * scale) / scale
@@ -96,10 +93,7 @@ class Frac(Elementwise, public=True):
     """The fraction of ``x``, with its sign."""
 
     kind, accepts = "same", "float"
-
-    @staticmethod
-    def reference(x):
-        return x - np.trunc(x)
+    reference = lambda x: x - np.trunc(x)
 
     def forward(x):
         return x - trunc(x)
@@ -153,11 +147,8 @@ class Minimum(Elementwise, public=True):
     def forward(x, y):
         return minimum(x, y)
 
-    def grad_x(g, x, y):
-        return where(x == y, g / 2, where(x > y, 0, g))
-
-    def grad_y(g, x, y):
-        return where(x == y, g / 2, where(x < y, 0, g))
+    # The gradient goes to the one that is not the larger.
+    grad_x, grad_y = Maximum.grad_y, Maximum.grad_x
 
 
 class Fmax(Elementwise, public=True):
@@ -200,14 +191,10 @@ class Clamp(Elementwise):
     ``x`` is the second operand of ``maximum`` and ``minimum``, which return that one of two equal ones.
     """
 
-    kind, accepts, error_name = "same", "int float", "clamp_cpu"
+    kind, accepts, refuses = "same", "int float", _NO_COMPLEX_CLAMP
     domain = ((-3, 3), (-2, -1), (1, 2))
-    refuses = _NO_COMPLEX_CLAMP
     variants = {"clamp_numbers": {"grad_name": "ClampBackward1", **_BY_NUMBERS}}
-
-    @staticmethod
-    def reference(x, low, high):
-        return np.minimum(np.maximum(x, low), high)
+    reference = lambda x, low, high: np.minimum(np.maximum(x, low), high)
 
     def forward(x, low, high):
         return minimum(high, maximum(low, x))

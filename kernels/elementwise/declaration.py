@@ -18,6 +18,7 @@ from jitgrad.kernels.elementwise.declaration_checks import (
     check_parameters,
 )  # fmt: skip
 from jitgrad.kernels.launch import Kernel
+from jitgrad.kernels.past_caches import STREAMED_BYTES
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import ships_with_jitgrad
@@ -66,7 +67,7 @@ class Elementwise:
     kind: ClassVar[str] = "float"  # result dtype: "float", "same", "bool" or "real"
     accepts: ClassVar[str] = "bool int float complex"  # dtype categories of the inputs
     refuses: ClassVar[dict[str, tuple[type[Exception], str]]] = {}  # category: its own error
-    error_name: ClassVar[str] = ""  # in errors about dtypes; NAME_cpu by default
+    error_name: ClassVar[str] = ""  # in errors about dtypes; NAME_cpu by default, without "special_"
     domain: ClassVar[Any] = (-3, 3)  # where samples are drawn; one pair, or one for each input
     reference: ClassVar[Callable[..., Any] | None] = None  # the same on NumPy arrays
     holomorphic: ClassVar[bool] = True
@@ -106,7 +107,7 @@ class Elementwise:
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         check_attributes(cls, _ATTRIBUTES)
         cls.aliases, cls.operators = own.get("aliases", ()), own.get("operators", ())
-        cls.error_name = cls.error_name or f"{cls.name}_cpu"
+        cls.error_name = cls.error_name or f"{cls.name.removeprefix('special_')}_cpu"
         cls.rule = Rule(cls.__name__, cls.forward)  # type: ignore[attr-defined]
         cls.inputs = tuple(p for p in cls.rule.parameters if p not in cls.rule.defaults)
         cls.scalars = cls.rule.defaults
@@ -142,11 +143,6 @@ _kernels: dict[Any, Kernel] = {}
 # ops of a program are split and others of the same size are not, cores fetch halves from each other's caches: with one
 # size for both from 64 thousand on, gelu(x) * sigmoid(x) + tanh(x) and its gradient take 0.85 of the time.
 PARALLEL_SIZE, _COSTLY_SIZE = 1 << 16, 1 << 15
-# Bytes of all arrays from which plain arithmetic writes past the caches (words/stream.py): no third-level cache that a
-# core shares has room for them and for what the next op reads. On an AMD Zen 3 with one of 32 MB a sum of 4 million
-# float32 takes 0.7 of the time on one thread and 0.85 on two, of 1 million 1.3. Kernels of approximated words, as exp,
-# would take 1.4: arithmetic bounds them, and it overlaps with ordinary stores but not with these.
-_STREAMED_BYTES = 1 << 25
 
 
 def split_size(rules: Sequence[tuple[Rule, str]]) -> int:
@@ -162,8 +158,8 @@ def splits(rules: Sequence[tuple[Rule, str]], size: int) -> bool:
 
 
 def streams(rules: Sequence[tuple[Rule, str]], nbytes: int) -> bool:
-    """Whether a kernel of these rules should write past the caches, for so many bytes of arrays."""
-    return nbytes >= _STREAMED_BYTES and split_size(rules) == PARALLEL_SIZE
+    """Whether a kernel of these rules should write past the caches, for so many bytes of arrays; see past_caches.py."""
+    return nbytes >= STREAMED_BYTES and split_size(rules) == PARALLEL_SIZE
 
 
 def elementwise_kernel(

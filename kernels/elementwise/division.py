@@ -32,8 +32,7 @@ class DivFloor(Elementwise):
     """Quotient rounded down; its gradient is zero."""
 
     kind, reference, numbers_alone, rounds = "same", np.floor_divide, True, ()
-    grad_name, error_name = "DivBackward2", "div_floor_cpu"
-    domain, accepts = ((-9, 9), (1, 4)), "int float"
+    domain, accepts, grad_name = ((-9, 9), (1, 4)), "int float", "DivBackward2"
 
     def forward(x, y):
         return floor_divide(x, y)
@@ -49,8 +48,7 @@ class DivTrunc(Elementwise):
     """Quotient rounded towards zero; its gradient is zero."""
 
     kind, reference, numbers_alone, rounds = "same", trunc_divide, True, ()
-    grad_name, error_name = "DivBackward2", "div_trunc_cpu"
-    domain, accepts = ((-9, 9), (1, 4)), "int float"
+    domain, accepts, grad_name = ((-9, 9), (1, 4)), "int float", "DivBackward2"
 
     def forward(x, y):
         return trunc_divide(x, y)
@@ -103,10 +101,7 @@ class Reciprocal(Elementwise, public=True):
     """One over ``x``."""
 
     domain = (0.5, 3)
-
-    @staticmethod
-    def reference(x):
-        return 1 / x
+    reference = lambda x: 1 / x
 
     def forward(x):
         return reciprocal(x)
@@ -119,10 +114,7 @@ class Addcdiv(Elementwise):
     """``x + value * y / z``."""
 
     kind, accepts, numbers, domain = "same", "float complex", (), (0.5, 3)
-
-    @staticmethod
-    def reference(x, y, z, value=1):
-        return x + x.dtype.type(value) * y / z
+    reference = lambda x, y, z, value=1: x + x.dtype.type(value) * y / z
 
     def forward(x, y, z, value=1):
         return x + value * y / z

@@ -7,6 +7,8 @@ of their names is first used.
 
 from __future__ import annotations
 
+import numpy as np
+
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
 from jitgrad.kernels.words.orthogonal import *
@@ -15,19 +17,16 @@ from jitgrad.kernels.words.vocabulary import by_scipy
 
 def _at_whole(name):
     """SciPy's polynomial of that name with PyTorch's order of arguments and whole degrees."""
+    return lambda x, n: by_scipy(name)(np.trunc(n), x)
 
-    def reference(x, n):
-        import numpy as np
 
-        return by_scipy(name)(np.trunc(n), x)
-
-    return reference
+_second_kind = _at_whole("eval_chebyu")
 
 
 class SpecialChebyshevPolynomialT(Elementwise, public="special"):
     """Chebyshev's polynomial of the first kind, ``cos(n * acos(x))``."""
 
-    reference, accepts, error_name = _at_whole("eval_chebyt"), "bool int float", "chebyshev_polynomial_t_cpu"
+    reference, accepts = _at_whole("eval_chebyt"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-1.5, 1.5), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -37,7 +36,7 @@ class SpecialChebyshevPolynomialT(Elementwise, public="special"):
 class SpecialChebyshevPolynomialU(Elementwise, public="special"):
     """Chebyshev's polynomial of the second kind, ``sin((n + 1) * acos(x)) / sin(acos(x))``."""
 
-    reference, accepts, error_name = _at_whole("eval_chebyu"), "bool int float", "chebyshev_polynomial_u_cpu"
+    reference, accepts = _second_kind, "bool int float"
     domain, in_double, grad_x, grad_n = ((-1.5, 1.5), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -47,12 +46,8 @@ class SpecialChebyshevPolynomialU(Elementwise, public="special"):
 class SpecialChebyshevPolynomialV(Elementwise, public="special"):
     """Chebyshev's polynomial of the third kind, ``cos((n + 1 / 2) * acos(x)) / cos(acos(x) / 2)``."""
 
-    accepts, error_name = "bool int float", "chebyshev_polynomial_v_cpu"
-    domain, in_double, grad_x, grad_n = ((-1.5, 1.5), (0, 9)), True, None, None
-
-    @staticmethod
-    def reference(x, n):
-        return _at_whole("eval_chebyu")(x, n) - _at_whole("eval_chebyu")(x, n - 1)
+    accepts, domain, in_double, grad_x, grad_n = "bool int float", ((-1.5, 1.5), (0, 9)), True, None, None
+    reference = lambda x, n: _second_kind(x, n) - _second_kind(x, n - 1)
 
     def forward(x, n):
         return chebyshev_polynomial_v(x, n)
@@ -61,12 +56,8 @@ class SpecialChebyshevPolynomialV(Elementwise, public="special"):
 class SpecialChebyshevPolynomialW(Elementwise, public="special"):
     """Chebyshev's polynomial of the fourth kind, ``sin((n + 1 / 2) * acos(x)) / sin(acos(x) / 2)``."""
 
-    accepts, error_name = "bool int float", "chebyshev_polynomial_w_cpu"
-    domain, in_double, grad_x, grad_n = ((-1.5, 1.5), (0, 9)), True, None, None
-
-    @staticmethod
-    def reference(x, n):
-        return _at_whole("eval_chebyu")(x, n) + _at_whole("eval_chebyu")(x, n - 1)
+    accepts, domain, in_double, grad_x, grad_n = "bool int float", ((-1.5, 1.5), (0, 9)), True, None, None
+    reference = lambda x, n: _second_kind(x, n) + _second_kind(x, n - 1)
 
     def forward(x, n):
         return chebyshev_polynomial_w(x, n)
@@ -75,7 +66,7 @@ class SpecialChebyshevPolynomialW(Elementwise, public="special"):
 class SpecialShiftedChebyshevPolynomialT(Elementwise, public="special"):
     """``chebyshev_polynomial_t(2 * x - 1, n)``."""
 
-    reference, accepts, error_name = _at_whole("eval_sh_chebyt"), "bool int float", "shifted_chebyshev_polynomial_t_cpu"
+    reference, accepts = _at_whole("eval_sh_chebyt"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-0.2, 1.2), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -85,7 +76,7 @@ class SpecialShiftedChebyshevPolynomialT(Elementwise, public="special"):
 class SpecialShiftedChebyshevPolynomialU(Elementwise, public="special"):
     """``chebyshev_polynomial_u(2 * x - 1, n)``."""
 
-    reference, accepts, error_name = _at_whole("eval_sh_chebyu"), "bool int float", "shifted_chebyshev_polynomial_u_cpu"
+    reference, accepts = _at_whole("eval_sh_chebyu"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-0.2, 1.2), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -95,12 +86,8 @@ class SpecialShiftedChebyshevPolynomialU(Elementwise, public="special"):
 class SpecialShiftedChebyshevPolynomialV(Elementwise, public="special"):
     """``chebyshev_polynomial_v(2 * x - 1, n)``."""
 
-    accepts, error_name = "bool int float", "shifted_chebyshev_polynomial_v_cpu"
-    domain, in_double, grad_x, grad_n = ((-0.2, 1.2), (0, 9)), True, None, None
-
-    @staticmethod
-    def reference(x, n):
-        return SpecialChebyshevPolynomialV.reference(2 * x - 1, n)
+    accepts, domain, in_double, grad_x, grad_n = "bool int float", ((-0.2, 1.2), (0, 9)), True, None, None
+    reference = lambda x, n: _second_kind(2 * x - 1, n) - _second_kind(2 * x - 1, n - 1)
 
     def forward(x, n):
         return chebyshev_polynomial_v(x + x - 1, n)
@@ -109,12 +96,8 @@ class SpecialShiftedChebyshevPolynomialV(Elementwise, public="special"):
 class SpecialShiftedChebyshevPolynomialW(Elementwise, public="special"):
     """``chebyshev_polynomial_w(2 * x - 1, n)``."""
 
-    accepts, error_name = "bool int float", "shifted_chebyshev_polynomial_w_cpu"
-    domain, in_double, grad_x, grad_n = ((-0.2, 1.2), (0, 9)), True, None, None
-
-    @staticmethod
-    def reference(x, n):
-        return SpecialChebyshevPolynomialW.reference(2 * x - 1, n)
+    accepts, domain, in_double, grad_x, grad_n = "bool int float", ((-0.2, 1.2), (0, 9)), True, None, None
+    reference = lambda x, n: _second_kind(2 * x - 1, n) + _second_kind(2 * x - 1, n - 1)
 
     def forward(x, n):
         return chebyshev_polynomial_w(x + x - 1, n)
@@ -123,7 +106,7 @@ class SpecialShiftedChebyshevPolynomialW(Elementwise, public="special"):
 class SpecialHermitePolynomialH(Elementwise, public="special"):
     """Hermite's polynomial of physics, orthogonal with the weight ``exp(-x * x)``; NaN for n > 512."""
 
-    reference, accepts, error_name = _at_whole("eval_hermite"), "bool int float", "hermite_polynomial_h_cpu"
+    reference, accepts = _at_whole("eval_hermite"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-3, 3), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -133,7 +116,7 @@ class SpecialHermitePolynomialH(Elementwise, public="special"):
 class SpecialHermitePolynomialHe(Elementwise, public="special"):
     """Hermite's polynomial of probability theory, orthogonal with the weight ``exp(-x * x / 2)``; NaN for n > 512."""
 
-    reference, accepts, error_name = _at_whole("eval_hermitenorm"), "bool int float", "hermite_polynomial_he_cpu"
+    reference, accepts = _at_whole("eval_hermitenorm"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-3, 3), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -143,7 +126,7 @@ class SpecialHermitePolynomialHe(Elementwise, public="special"):
 class SpecialLaguerrePolynomialL(Elementwise, public="special"):
     """Laguerre's polynomial, orthogonal with the weight ``exp(-x)`` for x > 0."""
 
-    reference, accepts, error_name = _at_whole("eval_laguerre"), "bool int float", "laguerre_polynomial_l_cpu"
+    reference, accepts = _at_whole("eval_laguerre"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-3, 3), (0, 9)), True, None, None
 
     def forward(x, n):
@@ -153,7 +136,7 @@ class SpecialLaguerrePolynomialL(Elementwise, public="special"):
 class SpecialLegendrePolynomialP(Elementwise, public="special"):
     """Legendre's polynomial, orthogonal between -1 and 1."""
 
-    reference, accepts, error_name = _at_whole("eval_legendre"), "bool int float", "legendre_polynomial_p_cpu"
+    reference, accepts = _at_whole("eval_legendre"), "bool int float"
     domain, in_double, grad_x, grad_n = ((-1.5, 1.5), (0, 9)), True, None, None
 
     def forward(x, n):

@@ -12,7 +12,7 @@ from jitgrad.kernels.words.integers import *
 class Gcd(Elementwise, public=True):
     """The greatest common divisor, without sign; of 0 and 0 it is 0. Integers only."""
 
-    kind, reference, accepts, numbers, error_name = "same", np.gcd, "int", (), "gcd_cpu"
+    kind, reference, accepts, numbers = "same", np.gcd, "int", ()
 
     def forward(x, y):
         return gcd(x, y)
@@ -21,7 +21,7 @@ class Gcd(Elementwise, public=True):
 class Lcm(Elementwise, public=True):
     """The least common multiple, without sign; 0 if either is 0. Integers only."""
 
-    kind, reference, accepts, numbers, error_name = "same", np.lcm, "int", (), "lcm_cpu"
+    kind, reference, accepts, numbers = "same", np.lcm, "int", ()
 
     def forward(x, y):
         return lcm(x, y)
@@ -31,10 +31,7 @@ class FrexpMantissa(Elementwise):
     """m of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size."""
 
     kind, accepts, memory_order, grad_name = "same", "float", "copy", "FrexpBackward0"
-
-    @staticmethod
-    def reference(x):
-        return np.frexp(x)[0]
+    reference = lambda x: np.frexp(x)[0]
 
     def forward(x):
         return frexp_mantissa(x)
@@ -47,10 +44,7 @@ class BinaryExponent(Elementwise):
     """e of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size, as a float; 0 for zeros, infinities and NaN."""
 
     kind, accepts, memory_order, grad_x = "same", "float", "copy", None
-
-    @staticmethod
-    def reference(x):
-        return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(x.dtype)
+    reference = lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(x.dtype)
 
     def forward(x):
         return binary_exponent(x)
@@ -60,10 +54,7 @@ class Ldexp(Elementwise, public=True):
     """``x * 2 ** y``, for tensors; integers become the default float."""
 
     numbers, error_name, rounds = (), "pow", ()
-
-    @staticmethod
-    def reference(x, y):
-        return x * np.exp2(y)
+    reference = lambda x, y: x * np.exp2(y)
 
     def forward(x, y):
         return x * exp2(y)
@@ -88,7 +79,7 @@ class Heaviside(Elementwise):
 class Nextafter(Elementwise, public=True):
     """The number next to ``x`` on the way to ``y``. The gradient goes to ``x`` where it differs from ``y``."""
 
-    kind, accepts, numbers, reference, error_name = "same", "float", (), np.nextafter, "nextafter_cpu"
+    kind, accepts, numbers, reference = "same", "float", (), np.nextafter
 
     def forward(x, y):
         return nextafter(x, y)

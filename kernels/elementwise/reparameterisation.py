@@ -22,10 +22,9 @@ def _difference(mass, shape):
 class StandardGammaGrad(Elementwise):
     """The derivative of ``out``, drawn from the gamma distribution of shape ``x`` and rate 1, in ``x``."""
 
-    name, accepts, error_name, in_double = "standard_gamma_grad", "float", "_standard_gamma_grad_cpu", True
+    accepts, error_name, in_double = "float", "_standard_gamma_grad_cpu", True
     domain, grad_x, grad_y = ((0.3, 5), (0.3, 5)), None, None
 
-    @staticmethod
     def reference(x, y):
         density = np.exp((x - 1) * np.log(y) - y - by_scipy("gammaln")(x))
         return _difference(lambda a: by_scipy("gammainc")(a, y), x) / density
@@ -37,10 +36,9 @@ class StandardGammaGrad(Elementwise):
 class DirichletGrad(Elementwise):
     """The derivative of ``x``, drawn from the beta distribution of shapes ``y`` and ``z - y``, in ``y``; over 1 - x."""
 
-    name, accepts, error_name, in_double = "dirichlet_grad", "float", "_dirichlet_grad_cpu", True
+    accepts, error_name, in_double = "float", "_dirichlet_grad_cpu", True
     domain, grad_x, grad_y, grad_z = ((0.1, 0.9), (0.3, 5), (6, 9)), None, None, None
 
-    @staticmethod
     def reference(x, y, z):
         density = np.exp((y - 1) * np.log(x) + (z - y) * np.log1p(-x) - by_scipy("betaln")(y, z - y))
         return _difference(lambda a: by_scipy("betainc")(a, z - y, x), y) / density

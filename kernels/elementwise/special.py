@@ -65,10 +65,7 @@ class Polygamma(Elementwise):
 
     accepts, domain = "bool int float", (0.3, 6)
     error_name = "polygamma"
-
-    @staticmethod
-    def reference(x, n=1):
-        return by_scipy("polygamma")(n, x)
+    reference = lambda x, n=1: by_scipy("polygamma")(n, x)
 
     def forward(x, n=1):
         return polygamma(n, x)
@@ -146,10 +143,7 @@ class Logit(Elementwise):
     """``log(x / (1 - x))``."""
 
     domain, accepts = (0.1, 0.9), "bool int float"
-
-    @staticmethod
-    def reference(x):
-        return np.log(x / (1 - x))
+    reference = lambda x: np.log(x / (1 - x))
 
     def forward(x):
         return log(x / (1 - x))
@@ -166,7 +160,6 @@ class LogitEps(Elementwise):
     domain, accepts = (0.1, 0.9), "bool int float"
     error_name, grad_name, rounds = "logit_cpu", "LogitBackward0", ("eps",)
 
-    @staticmethod
     def reference(x, eps=0.2):
         z = np.clip(x, eps, 1 - eps)
         return np.log(z / (1 - z)).astype(z.dtype)
@@ -184,10 +177,7 @@ class BinaryCrossEntropySlope(Elementwise):
 
     domain, accepts, numbers = (0.1, 0.9), "float", ()
     grad_name = "BinaryCrossEntropyBackwardBackward0"
-
-    @staticmethod
-    def reference(x, target):
-        return (x - target) / np.maximum((1 - x) * x, 9.999999960041972e-13)
+    reference = lambda x, target: (x - target) / np.maximum((1 - x) * x, 9.999999960041972e-13)
 
     # PyTorch's epsilons: 1e-12 rounded to float32 here, and in the derivatives 1e-12 beside each factor.
     def forward(x, target):
@@ -204,10 +194,7 @@ class NanToNum(Elementwise):
     """``x`` with NaN and the infinities replaced."""
 
     kind, accepts, memory_order = "same", "float", "copy"
-
-    @staticmethod
-    def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):
-        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    reference = lambda x, nan=0.0, posinf=1e30, neginf=-1e30: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
     # 1e30 are the rule's own defaults for samples; the op hands in the dtype's largest numbers.
     def forward(x, nan=0.0, posinf=1e30, neginf=-1e30):

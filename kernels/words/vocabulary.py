@@ -44,8 +44,8 @@ from jitgrad.kernels.words.syntax import Transformer, definition, expression, no
 
 __all__ = [
     "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "drain", "draw", "gemm", "gemm_part",
-    "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "stream", "sum_tile", "tile_places",
-    "tile_results", "vectorized", "word",
+    "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "stream", "sum_tile",
+    "tile_places", "tile_results", "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the

@@ -14,7 +14,7 @@ def streamed(monkeypatch):
         texts = []
         text = declaration.elementwise_text
         with monkeypatch.context() as patch:
-            patch.setattr(declaration, "_STREAMED_BYTES", 1)
+            patch.setattr(declaration, "STREAMED_BYTES", 1)
             patch.setattr(declaration, "_kernels", {})
             patch.setattr(declaration, "elementwise_text", lambda *a: texts.append(text(*a)) or texts[-1])
             result = function(*args)

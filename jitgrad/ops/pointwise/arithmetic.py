@@ -251,13 +251,6 @@ def floor_divide(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
 # -- powers and others by kind of operand ---------------------------------------------------------
 
 
-def _refuse_negative_power(input: Any, exponent: Any) -> None:
-    if isinstance(exponent, Tensor) or isinstance(exponent, (float, complex)):
-        return
-    if isinstance(input, Tensor) and input._layout.dtype.category < 2 and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-
-
 @published("pow")
 def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
     """``input`` to the power ``exponent``, tensors or numbers.
@@ -266,8 +259,10 @@ def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
     """
     if isinstance(exponent, Tensor):
         return apply(table.pow if isinstance(input, Tensor) else table.number_pow, input, exponent, inplace=inplace)
-    _refuse_negative_power(input, exponent)
-    if isinstance(exponent, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
+    of_integers = isinstance(input, Tensor) and input._layout.dtype.category < 2
+    if of_integers and not isinstance(exponent, (float, complex)) and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if of_integers and isinstance(exponent, bool) and input._layout.dtype.category == 0:
         return apply(table.bitwise_or, input, not exponent, inplace=inplace)  # x ** True is x, x ** False is true
     return apply(table.pow_number, input, exponent, inplace=inplace)
 
@@ -276,10 +271,8 @@ def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
 @functools.partial(takes_out, iterated=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``input`` to the power ``exponent`` in double precision."""
-    operands = [input, exponent]
-    is_complex = any(o._layout.dtype.is_complex if isinstance(o, Tensor) else category_of(o) == 3 for o in operands)
-    wide = complex128 if is_complex else float64
-    return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
+    wide = complex128 if _category((input, exponent)) == 3 else float64
+    return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in (input, exponent)))
 
 
 def _check_double(self: Tensor, exponent: Any) -> None:
@@ -316,8 +309,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
-_polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
-method(_polygamma_method)
+method(_polygamma_method, "polygamma")
 method(inplace_form(_polygamma_method))
 
 

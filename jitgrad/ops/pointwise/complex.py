@@ -8,7 +8,7 @@ import numpy as np
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state
-from jitgrad.core.layout import broadcast_shapes, intern
+from jitgrad.core.layout import broadcast_shapes, intern, layout_of
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -20,7 +20,6 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.views import view_of
 from jitgrad.ops.pointwise.arithmetic import apply
 from jitgrad.ops.shape.expand import sum_to_size
 
@@ -51,17 +50,9 @@ def _assembled(real: Tensor, imag: Tensor) -> Tensor:
     strides = result_strides([real._layout, imag._layout], shape)
     layout = intern(real._layout.dtype.to_complex().numpy, shape, strides, real._layout.device)
     out = wrap(empty_for(layout), layout)
-    for part, source in ((real_view(out), real), (imag_view(out), imag)):
-        copy_into(part._data, part._layout, source)
+    for part, source in ((out._data.real, real), (out._data.imag, imag)):
+        copy_into(part, layout_of(part, layout.device), source)
     return out
-
-
-def real_view(x: Tensor) -> Tensor:
-    return view_of(x, x._data.real)
-
-
-def imag_view(x: Tensor) -> Tensor:
-    return view_of(x, x._data.imag)
 
 
 def _check_parts(x: Tensor, y: Tensor) -> None:

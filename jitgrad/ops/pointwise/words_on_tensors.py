@@ -7,6 +7,7 @@ called with a tensor asks the tensor's ``_word``, set here, for the op of that n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
@@ -43,20 +44,13 @@ def _minimum(x: Any, y: Any) -> Any:
     return table.minimum(x, y) if isinstance(y, Tensor) else clamp_max(x, y)
 
 
-def _floor_divide(x: Any, y: Any) -> Any:
-    return div(x, y, rounding_mode="floor")
-
-
-def _trunc_divide(x: Any, y: Any) -> Any:
-    return div(x, y, rounding_mode="trunc")
-
-
 # Words whose meaning is not simply the table's op of their name, since their operands may be numbers, or real.
 _MEANINGS: dict[str, Callable[..., Any]] = {
     "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": digamma_derivative,
-    "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign, "floor_divide": _floor_divide,
-    "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj_physical,
-    "angle": angle, "real": real, "imag": imag, "constant_in": constant_in,
+    "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign,
+    "floor_divide": partial(div, rounding_mode="floor"), "trunc_divide": partial(div, rounding_mode="trunc"),
+    "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj_physical, "angle": angle, "real": real,
+    "imag": imag, "constant_in": constant_in,
 }  # fmt: skip
 
 
