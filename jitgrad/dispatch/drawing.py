@@ -6,7 +6,7 @@ in the order of the tensor's memory. What ``vmap`` makes of it is in batch_rando
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,16 +14,19 @@ import numpy as np
 
 from jitgrad.core.errors import must_be
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout, cache, intern
-from jitgrad.core.storage import empty_for
+from jitgrad.core.storage import UNWRITTEN, empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_randomness import check_draw, check_fill, expand_for_draw
-from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.batch_randomness import batch_for_draw, check_draw, check_fill, expand_for_draw
+from jitgrad.dispatch.copying import copy_into, copy_to_layout
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.random import Generator, default_generator
 
-__all__ = ["fill_apart", "fill_by", "generator_for", "parameters_for_draw"]
+__all__ = [
+    "drawn_by", "fill_apart", "fill_by", "filled_new", "generator_for", "parameters_for_draw", "unwritten",
+]  # fmt: skip
 
 
 def generator_for(op: str, generator: Any) -> Generator:
@@ -43,21 +46,21 @@ def fill_apart(fill: Callable[[Tensor], None], out: Tensor) -> None:
     copy_into(out._data, out._layout, drawn)
 
 
-def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
+def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any) -> None:
     """Fill a tensor by a kernel that draws from ``generator``, in the order of its memory, as PyTorch does.
 
     Memory with gaps is filled by way of memory without, so that each element gets the number that it has in PyTorch.
     """
     if grad_state.levels:
         check_fill()
-    if type(out._data) is DeviceArray and not inputs:  # numbers are drawn on the CPU, for whatever device
+    if type(out._data) is DeviceArray:  # numbers are drawn on the CPU, for whatever device
         return fill_apart(lambda drawn: fill_by(kernel, drawn, generator, *scalars), out)
     if out._layout.contiguous:
         key = kernel, out._layout, len(scalars)
-        run = None if inputs or type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
+        run = None if type(out._data) is not np.ndarray else _runs.get(key) or _plan_run(*key)
         with generator.lock:
             if run is None:
-                launch(kernel, *inputs, out._data.reshape(-1), generator.state, *scalars)
+                launch(kernel, out._data.reshape(-1), generator.state, *scalars)
             else:
                 run(out._data.ravel(), generator.state, *scalars)
         return
@@ -65,11 +68,11 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     memory = out._data.transpose(order)
     if memory.flags.c_contiguous:
         with generator.lock:
-            launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
+            launch(kernel, memory.reshape(-1), generator.state, *scalars)
         return
     layout = intern(out._layout.numpy_dtype, memory.shape, None, out._layout.device)
     drawn = wrap(empty_for(layout), layout)
-    fill_by(kernel, drawn, generator, *scalars, inputs=inputs)
+    fill_by(kernel, drawn, generator, *scalars)
     back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
     copy_into(out._data, out._layout, back)
 
@@ -84,6 +87,42 @@ def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
         run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars)
     _runs[kernel, out, scalars] = run
     return run
+
+
+def drawn_by(kernel: Any, out: Layout, generator: Generator, *scalars: Any, of: Sequence[Tensor]) -> Tensor:
+    """A new row-major tensor of the dtype and shape of ``out``, drawn by a kernel that takes parameters.
+
+    of: tensors of the same shape, which hold the parameters of each element's distribution.
+    """
+    if grad_state.levels:
+        check_fill()
+    layout = intern(out.numpy_dtype, out.shape, None, out.device)
+    drawn, arrays = wrap(empty_for(layout), layout), []
+    for x in of:
+        rows = intern(x._layout.numpy_dtype, out.shape, None, x._layout.device)
+        arrays.append((x if x._layout.contiguous else copy_to_layout(x, rows))._data.reshape(-1))
+    with generator.lock:
+        launch(kernel, *arrays, drawn._data.reshape(-1), generator.state, *scalars)
+    return drawn
+
+
+def unwritten(x: Tensor) -> Tensor:
+    """A new tensor once it is filled: its version is 0, since the fill is part of how it was made."""
+    if not is_inference(x):
+        x._counter = UNWRITTEN
+    return x
+
+
+def filled_new(fill: Any, x: Tensor, *args: Any, out: Tensor | None = None) -> Tensor:
+    """A new tensor ``x``, or a batch of it for each vmap with "different", filled by an op that draws.
+
+    RuntimeError where vmap's ``randomness`` forbids that. out: the argument of that name, which is checked with it.
+    """
+    if grad_state.levels:
+        check_draw(out=out)
+        return unwritten(fill.inplace(batch_for_draw(x), *args))
+    fill.write(x, *args)  # nobody has it yet: there is nothing to check or to count
+    return x
 
 
 def parameters_for_draw(*tensors: Tensor, out: Tensor | None = None) -> Any:

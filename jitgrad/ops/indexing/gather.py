@@ -17,12 +17,13 @@ from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import Loop, check_observers, launch, prepared
+from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.kernels.loops import elements as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.places import (
     blocks_around,
+    checked_by_kernel,
     checking,
     empty_like_layout,
     in_blocks,
@@ -49,11 +50,8 @@ def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {who} tensor")
     _check_sizes(op, x, d, index, source)
     n = x.shape[d] if x.ndim else 1
-
-    def refuse(value: int) -> None:
-        raise RuntimeError(f"index {value} is out of bounds for dimension {d} with size {n}")
-
-    return d, checking(index, n, refuse)
+    error_of = lambda value: RuntimeError(f"index {value} is out of bounds for dimension {d} with size {n}")
+    return d, checking(index, n, error_of)
 
 
 def _fitting(x: Layout, d: int, index: Layout, source: Layout | None = None) -> bool:
@@ -135,7 +133,11 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
         d, check = _checking("scatter", x, dim, index, source)
         blocks = blocks_around(x.shape, d)
         if _fitting(x, d, index, source) and index is int64_of(index) and blocks[0] > 1:
-            return _copy_and_write(kernels.WRITE_COPIES[kernel], x, blocks, index, source, check)
+            shape = blocks[0], index.shape[d], blocks[2]
+            arrays = as_blocks("x", x, blocks), as_blocks("source", source, shape), Read("index", shape)
+            launches = Launches([(kernels.WRITE_COPIES[kernel], *arrays, Written(0, blocks))], [row_major(x, x.shape)])
+            run = compiled(launches, {"x": x, "index": index, "source": source})
+            return checked_by_kernel(run, lambda x, index, source: run(x, check(index), source))
     write, copy = _plan_write(kernel, x, dim, index, source), copying(x, row_major(x, x.shape))
 
     def written(x: Tensor, index: Tensor, source: Any) -> Tensor:
@@ -148,31 +150,6 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
 
 # Elements from which a copy is made and written to block by block. Fewer stay in a cache from one launch to the next.
 BY_BLOCKS_SIZE = 1 << 18
-
-
-def _copy_and_write(
-    kernel: Loop, x: Layout, blocks: tuple[int, int, int], index: Layout, source: Layout, check: Any
-) -> Callable[..., Tensor]:
-    """The plan of ``into_copy`` by one kernel."""
-    shape = blocks[0], index.numel // (blocks[0] * blocks[2]), blocks[2]
-    arrays = as_blocks("x", x, blocks), as_blocks("source", source, shape), Read("index", shape), Written(0, blocks)
-    launches = Launches([(kernel, *arrays)], [row_major(x, x.shape)])
-    return _checked_by_kernel(compiled(launches, {"x": x, "index": index, "source": source}), check)
-
-
-def _checked_by_kernel(run: Callable[..., Tensor], check: Callable[..., Any]) -> Callable[..., Tensor]:
-    """``run(x, index, ...)``, whose kernel raises IndexError for a wrong index; ``check`` says which it is."""
-
-    def checked(x: Tensor, index: Tensor, *rest: Any) -> Tensor:
-        if check_observers:  # who repeats the launches wants to repeat the check
-            check(index)
-        try:
-            return run(x, index, *rest)
-        except IndexError:
-            check(index)
-            raise
-
-    return checked
 
 
 def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
@@ -229,9 +206,8 @@ class Gather(Structured, public=True):
         launches = Launches([(kernels.gather, *arrays)], [row_major(x_layout, index_layout.shape)])
         places_layout = int64_of(index_layout)
         read = compiled(launches, {"x": x_layout, "index": places_layout})
-        if index_layout is not places_layout:
-            return lambda x, index: read(x, check(index))
-        return _checked_by_kernel(read, check)
+        checked = lambda x, index: read(x, check(index))
+        return checked_by_kernel(read, checked) if index_layout is places_layout else checked
 
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)

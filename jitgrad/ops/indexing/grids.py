@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.errors import type_name
 from jitgrad.core.layout import CAPACITY, intern, layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.planned import Launches, Written, planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
@@ -38,9 +38,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     order = "ij" if indexing is None else indexing
     if order not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    for k, t in enumerate(given):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
+    check_tensors(given)
+    for t in given:
         if t._layout.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
         if t._layout.dtype is not given[0]._layout.dtype:
@@ -65,9 +64,6 @@ def _grid(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], list[tuple[int, ...]
 def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:
     second, first, *rest = meshgrid(vectors[1], vectors[0], *vectors[2:], indexing="ij")
     return (first, second, *rest)
-
-
-public(meshgrid, method_too=False)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -98,15 +94,10 @@ def _triangle_indices(row, col, offset, lower):
     return Launches([launch] if count else [], [intern(int64.numpy, (2, count))])
 
 
-public(tril_indices, method_too=False)
-public(triu_indices, method_too=False)
-
-
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All choices of one element of each vector, a row for each; of a single vector, the vector."""
-    for k, t in enumerate(tensors):
-        if not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
+    check_tensors(tensors)
+    for t in tensors:
         _check_vector(t)
     if len(tensors) == 1:
         only: Tensor = tensors[0]
@@ -162,5 +153,5 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return unbind(rows.floor_divide(tensor(strides, dtype=int64)) % tensor(sizes, dtype=int64), -1)
 
 
-for _function in (cartesian_prod, combinations, unravel_index):
+for _function in (meshgrid, tril_indices, triu_indices, cartesian_prod, combinations, unravel_index):
     public(_function, method_too=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.dtypes import bool_
-from jitgrad.core.errors import must_be, must_be_tensor, scalar_type, type_name
+from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.saved_tensors import SavedTensor
@@ -18,7 +18,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.copying import copy_to_layout, copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.operand_checks import check_history
+from jitgrad.dispatch.operand_checks import check_history, check_tensors
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
@@ -271,14 +271,13 @@ def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | 
         raise must_be_tensor(op, "values", 3, values)
     if not isinstance(indices, (tuple, list)):
         raise must_be(op, "indices", 2, "tuple of Tensors", indices)
-    for place, index in enumerate(indices):
-        if not (index is None or isinstance(index, Tensor)):
-            raise TypeError(f"expected Tensor as element {place} in argument 1, but got {type_name(index)}")
-        if index is not None and index._layout.dtype.name not in INDEX_DTYPES:
+    check_tensors((x if i is None else i for i in indices), 1)
+    given = [i for i in indices if i is not None]
+    for index in given:
+        if index._layout.dtype.name not in INDEX_DTYPES:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if index is not None:
-            warn_of_bytes(index)
-    if all(i is None for i in indices):
+        warn_of_bytes(index)
+    if not given:
         raise RuntimeError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
     if len(indices) > x._layout.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim} (got {len(indices)})")

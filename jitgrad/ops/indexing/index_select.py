@@ -51,21 +51,13 @@ def _vector_index(op: str, index: Tensor, x: Layout, dim: int) -> Tensor:
     """An index of ``x`` along ``dim`` as a checked int64 vector; errors in the words that PyTorch has for ``op``."""
     check_index(op, index._layout)
     n = blocks_around(x.shape, dim)[1]
-
-    def refuse(value: int) -> None:
-        raise out_of_range(op, value, x, dim)
-
-    return checked_index(index, n, refuse).reshape(-1)
+    return checked_index(index, n, lambda value: out_of_range(op, value, x, dim)).reshape(-1)
 
 
 def selecting(x: Layout, dim: int, index: Layout, shape: tuple[int, ...]) -> Callable[[Tensor, Tensor], Tensor]:
     """The plan of a new tensor of ``shape`` of the slices of ``x`` along ``dim`` that an index of any shape names."""
     (outer, n, inner), m = blocks_around(x.shape, dim), index.numel
-
-    def refuse(value: int) -> None:
-        raise not_selectable(value, x, dim)
-
-    check = checking(index, n, refuse)
+    check = checking(index, n, lambda value: not_selectable(value, x, dim))
     arrays = as_blocks("x", x, (outer, n, inner)), Read("index", (m,)), Written(0, (outer, m, inner))
     known = {"x": x, "index": int64_of(index)}
     take = compiled(Launches([(kernels.take_rows, *arrays)], [row_major(x, shape)]), known)
@@ -170,11 +162,7 @@ def _plan_write(kernel: Loop, op: str, x: Layout, dim: int, index: Layout, sourc
         return lambda *_: None  # PyTorch doesn't look at the index then
     blocks, m = blocks_around(x.shape, d), index.numel
     shape = blocks[0], m, blocks[2]
-
-    def refuse(value: int) -> None:
-        raise out_of_range(op, value, x, d)
-
-    check = checking(index, blocks[1], refuse)
+    check = checking(index, blocks[1], lambda value: out_of_range(op, value, x, d))
     if not (x.contiguous and source.contiguous and x.numel and m and x.device == "cpu" and index is int64_of(index)):
 
         def write_any(x: Tensor, index: Tensor, source: Tensor) -> None:

@@ -16,7 +16,7 @@ from jitgrad.ops.indexing.index_put import index_put
 __all__: list[str] = []
 
 
-def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Any]:
+def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The indices moved into the range of their dims; of a tensor without elements as they are.
 
     RuntimeError for others than int32 and int64.
@@ -26,20 +26,20 @@ def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Any]:
         if i is not None and (dtype := i._layout.dtype) not in (int32, int64):
             raise RuntimeError(f"_unsafe_masked_index found unexpected index type {scalar_type(dtype)}")
     pairs = zip(indices, x._layout.shape, strict=False)
-    inside = [i if i is None or not x._layout.numel else i.clamp(-n, n - 1) for i, n in pairs]
-    return [slice(None) if i is None else i for i in inside]
+    return [i if i is None or not x._layout.numel else i.clamp(-n, n - 1) for i, n in pairs]
 
 
 def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
     """The elements at ``indices`` where the mask is true, ``fill`` elsewhere."""
-    return read(input, tuple(_within(input, indices))).masked_fill(~mask, fill)
+    key = tuple([slice(None) if i is None else i for i in _within(input, indices)])
+    return read(input, key).masked_fill(~mask, fill)
 
 
 def _unsafe_masked_index_put_accumulate(
     input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
 ) -> Tensor:
     """A copy to which ``values`` are added at ``indices`` where the mask is true."""
-    places = [None if isinstance(i, slice) else i for i in _within(input, indices)]
+    places = _within(input, indices)
     if not input._layout.numel:
         return input.clone()
     return index_put(input, places, values.masked_fill(~mask, 0), True)

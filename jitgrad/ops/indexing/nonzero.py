@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import int64
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
-from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import check_one_shape, of_samples
 from jitgrad.dispatch.out_argument import check_out, into_out, takes_out
@@ -17,14 +17,10 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import masks as kernels
+from jitgrad.ops.creation.constants import new
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = ["indices_of", "nonzero", "true_places"]
-
-
-def _empty_int64(*shape: int) -> Tensor:
-    layout = intern(np.dtype(np.int64), shape, None, "cpu")
-    return wrap(empty_for(layout), layout)
 
 
 # Up to so many elements there is room for the place of every one, so that none has to be counted first.
@@ -75,7 +71,7 @@ def indices_of(x: Tensor) -> Tensor:
     places = _places_of(x)
     ndim, m = x._layout.ndim, places.size
     if not ndim:
-        return _empty_int64(m, 0)
+        return new(int64, (m, 0), "cpu")
     if ndim == 1:  # a place is an index
         columns = places.reshape(1, m)
     else:
@@ -123,7 +119,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     x = contiguous(input.detach())
-    out = _empty_int64(size, x._layout.ndim)
+    out = new(int64, (size, x._layout.ndim), "cpu")
     if out._layout.numel:
         shape = np.array(x._layout.shape, np.int64)
         launch(kernels.first_true_indices, x._data.reshape(-1), out._data, shape, fill_value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = [
-    "blocks_around", "checked_index", "checking", "empty_like_layout", "in_blocks", "int64_of", "places_for_samples",
-    "row_major", "spread_blocks", "written",
+    "blocks_around", "checked_by_kernel", "checked_index", "checking", "empty_like_layout", "in_blocks", "int64_of",
+    "places_for_samples", "row_major", "spread_blocks", "written",
 ]  # fmt: skip
 
 _ROWS = 16  # as which a long index is checked, so that several threads can
@@ -36,19 +36,19 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
-def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
-    """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)`` raises."""
+def checked_index(index: Tensor, n: int, error_of: Callable[[int], Exception]) -> Tensor:
+    """A row-major int64 index without history, all of it in 0 .. n - 1; ``error_of(value)`` is raised for another."""
     places = contiguous(cast(index.detach(), int64))
     if places._layout is not (plain := int64_of(places._layout)):  # one element with a stride of its own
         places = wrap(places._data.reshape(plain.array_shape), plain)
-    return checking(places._layout, n, raise_for)(places)
+    return checking(places._layout, n, error_of)(places)
 
 
-def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor]:
-    """The plan of ``checked_index(index, n, raise_for)``."""
+def checking(index: Layout, n: int, error_of: Callable[[int], Exception]) -> Callable[[Tensor], Tensor]:
+    """The plan of ``checked_index(index, n, error_of)``."""
     m, kernel = index.numel, kernels.first_outside
     if index is not int64_of(index):
-        return lambda index: checked_index(index, n, raise_for)
+        return lambda index: checked_index(index, n, error_of)
     rows = _ROWS if m >= SPLIT_SIZE and m % _ROWS == 0 else 1
     shape = rows, m // rows
 
@@ -57,7 +57,7 @@ def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor
         run(index._data.reshape(shape), found, 0, n)
         if check_observers or found.item(0) or (rows > 1 and found.any()):
             for row in found:
-                check(row, _refuse, raise_for)
+                check(row, _refuse, error_of)
         return index
 
     plain = index.device == "cpu"
@@ -65,8 +65,22 @@ def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor
     return checked
 
 
-def _refuse(found: np.ndarray, raise_for: Any) -> None:
-    raise_for(found.item(1))
+def checked_by_kernel(run: Callable[..., Tensor], checked: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``run``, whose kernel raises IndexError for a wrong index; ``checked``, which checks first, says which it is."""
+
+    def tried(*tensors: Tensor) -> Tensor:
+        if check_observers:  # who repeats the launches wants to repeat the check
+            return checked(*tensors)
+        try:
+            return run(*tensors)
+        except IndexError:
+            return checked(*tensors)
+
+    return tried
+
+
+def _refuse(found: np.ndarray, error_of: Callable[[int], Exception]) -> NoReturn:
+    raise error_of(found.item(1))
 
 
 def in_blocks(x: Tensor, blocks: tuple[int, int, int]) -> Any:

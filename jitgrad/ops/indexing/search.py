@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -91,10 +91,6 @@ def _check(bounds: Layout, values: Layout, sorter: Layout | None) -> None:
         )
 
 
-def _refuse_sorter(value: int) -> NoReturn:
-    raise RuntimeError("torch.searchsorted(): sorter index out of range")
-
-
 def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: Tensor | None = None) -> Tensor:
     """The places of values, a tensor or a number, in checked rows, all of them in the dtype that both promote to."""
     dtype = bounds._layout.dtype
@@ -109,7 +105,8 @@ def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: T
             return values.new_empty(values.shape, dtype=int32 if as_flag(out_int32) else int64)
         raise not_implemented_for("searchsorted_out_cpu", dtype)
     if sorter is not None:
-        bounds = Gather.apply(bounds, -1, checked_index(sorter, bounds._layout.shape[-1], _refuse_sorter))
+        error_of = lambda value: RuntimeError("torch.searchsorted(): sorter index out of range")
+        bounds = Gather.apply(bounds, -1, checked_index(sorter, bounds._layout.shape[-1], error_of))
     return Search.apply(bounds, values, as_flag(right), as_flag(out_int32))
 
 
@@ -145,7 +142,6 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     if boundaries._layout.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._layout.ndim})")
     return _places(boundaries, input, out_int32, right)
-
 
 
 # -- whether values are there -----------------------------------------------------------------------------

@@ -158,17 +158,16 @@ def _strided_part(input: Tensor, src: Tensor, size: Any, stride: Any, storage_of
     shape, strides = input._layout.shape, input._layout.strides
     if offset >= 0 and offset + extent(layout.shape, layout.strides) <= extent(shape, strides):
         return AsStridedScatter.apply, (layout.shape, layout.strides, offset)
-    return _scatter_beyond, (size, stride, storage_offset)
+    return _scatter_beyond, (layout.shape, layout.strides, offset)
 
 
-def _scatter_beyond(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None) -> Tensor:
-    """``as_strided_scatter`` to a part that may reach beyond what ``input`` shows."""
-    layout = input.detach().as_strided(size, stride, storage_offset)._layout
+def _scatter_beyond(input: Tensor, src: Tensor, size: Any, stride: Any, offset: int) -> Tensor:
+    """``as_strided_scatter`` to a part, ``offset`` behind the first element of ``input``, that may reach beyond it."""
     shape, strides, own = input._layout.shape, input._layout.strides, input.storage_offset()
-    offset = 0 if storage_offset is None else storage_offset - own
+    input.detach().as_strided(size, stride, offset + own)  # raises where memory ends before that
     # Some of the part is memory that ``input`` does not show: it is written in a copy of all of the memory.
     count = storage_of(input)[1] // input._layout.dtype.itemsize
     whole = input.as_strided((count,), (1,), 0)
-    out = AsStridedScatter.apply(whole, src, layout.shape, layout.strides, offset + own)
+    out = AsStridedScatter.apply(whole, src, size, stride, offset + own)
     part = AsStrided.apply(out, shape, strides, own)
     return Clone.apply(part) if out._requires_grad else unrecorded(part)

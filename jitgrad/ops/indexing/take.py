@@ -21,10 +21,11 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import SPLIT_SIZE, check, check_observers, launch
+from jitgrad.kernels.launch import SPLIT_SIZE, check, launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.places import (
+    checked_by_kernel,
     empty_like_layout,
     in_blocks,
     int64_of,
@@ -60,10 +61,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
         )
     indices = table.remainder_number(indices, x[d]) if x[d] else indices
-    common = shapes_broadcast(x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
-    shape = [x[k] if k == d else n for k, n in enumerate(common)]
-    return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n
-                                                                for k, n in enumerate(common)]))  # fmt: skip
+    common = tuple(shapes_broadcast((*x[:d], 1, *x[d + 1 :]), indices._layout.shape))
+    return Gather.apply(input.expand((*common[:d], x[d], *common[d + 1 :])), d, indices.expand(common))
 
 
 def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
@@ -104,17 +103,7 @@ class Take(Structured, public=True):
             return _taken
         arrays = as_blocks("x", x_layout, (x_layout.numel,)), Read("index", (m,)), Written(0, (m,))
         launches = Launches([(kernels.take_folded, *arrays)], [row_major(x_layout, index_layout.shape)])
-        read = compiled(launches, {"x": x_layout, "index": index_layout})
-
-        def run(x: Tensor, index: Tensor) -> Tensor:
-            if check_observers:  # who repeats the launches wants to repeat the check
-                return _taken(x, index)
-            try:
-                return read(x, index)
-            except IndexError:  # of the kernel, which does not say which index it is
-                return _taken(x, index)
-
-        return run
+        return checked_by_kernel(compiled(launches, {"x": x_layout, "index": index_layout}), _taken)
 
     def grad_x(g, x_layout, index):
         return Put.apply(zeros_of(x_layout), index, g, True)

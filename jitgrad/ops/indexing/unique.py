@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.host_reads import announce_read, read_observers
-from jitgrad.core.layout import Layout, intern, normalize_dim
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.layout import Layout, normalize_dim
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
@@ -19,17 +19,11 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sort as sort_kernels
 from jitgrad.kernels.loops import unique as kernels
 from jitgrad.kernels.loops.search import sorted_values
+from jitgrad.ops.creation.constants import new
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__: list[str] = []
-
-_INT64 = np.dtype(np.int64)
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any] = _INT64) -> Tensor:
-    layout = intern(dtype, shape)
-    return wrap(empty_for(layout), layout)
 
 
 def _distinct(x: Tensor, ordered: bool, inverse: bool, counts: bool) -> tuple[Tensor, Any, Any]:
@@ -49,14 +43,15 @@ def _distinct(x: Tensor, ordered: bool, inverse: bool, counts: bool) -> tuple[Te
             launch(sorted_values, source, flat)
     count = np.empty(1, np.int64)
     launch(kernels.count_runs, flat, count)
-    values, starts = _empty((int(count[0]),), x._layout.numpy_dtype), np.empty(int(count[0]), np.int64)
+    values, starts = new(x._layout.dtype, (int(count[0]),), "cpu"), np.empty(int(count[0]), np.int64)
     launch(kernels.take_runs, flat, values._data, starts)
     return values, *_runs(starts, order, x._layout.shape, inverse, counts)
 
 
 def _runs(starts: Any, order: Any, shape: tuple[int, ...], inverse: bool, counts: bool) -> tuple[Any, Any]:
     """(the numbers of the runs of elements of a tensor of ``shape``, the runs' lengths), or None for either."""
-    numbers, lengths = _empty(shape) if inverse else None, _empty(starts.shape) if counts else None
+    numbers = new(int64, shape, "cpu") if inverse else None
+    lengths = new(int64, starts.shape, "cpu") if counts else None
     if numbers is not None:
         launch(kernels.run_numbers, starts, order, numbers._data.reshape(-1))
     if lengths is not None:
@@ -79,7 +74,7 @@ def _distinct_slices(x: Tensor, d: int, ordered: bool, inverse: bool, counts: bo
     order, count = np.empty(n, np.int64), np.empty(1, np.int64)
     launch(kernels.order_rows, rows, order, ordered)
     launch(kernels.count_row_runs, rows, order, count)
-    values, starts = _empty((int(count[0]), *rest), x._layout.numpy_dtype), np.empty(int(count[0]), np.int64)
+    values, starts = new(x._layout.dtype, (int(count[0]), *rest), "cpu"), np.empty(int(count[0]), np.int64)
     launch(kernels.take_row_runs, rows, order, values._data.reshape(len(starts), -1 if len(starts) else 0), starts)
     return unrecorded(values.movedim(0, d)), *_runs(starts, order, (n,), inverse, counts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from jitgrad.core.errors import type_title
 from jitgrad.core.layout import Layout, intern, layout_of
@@ -129,13 +129,13 @@ def _ones_at(tensor, classes):
     arrays = Read("tensor", (m, 1, 1)), Written(0, (m, classes, 1))
     clear = fill, Written(0, (out.numel,)), 0
     write = compiled(Launches([clear, (scatter_fill, *arrays, 1)], [out]), {"tensor": places})
-    check = checking(tensor, classes, _refuse_class)
+    check = checking(tensor, classes, _class_error)
     return lambda tensor, classes: write(check(tensor))
 
 
-def _refuse_class(value: int) -> NoReturn:
+def _class_error(value: int) -> Exception:
     which = "non-negative" if value < 0 else "smaller than num_classes"
-    raise RuntimeError(f"Class values must be {which}.")
+    return RuntimeError(f"Class values must be {which}.")
 
 
 def _classes(tensor: Tensor, given: int) -> int:

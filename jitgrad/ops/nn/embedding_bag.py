@@ -317,8 +317,8 @@ for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
 # -- norms ------------------------------------------------------------------------------------------------
 
 
-def _no_row(x: Tensor, value: int) -> NoReturn:
-    raise IndexError(f"select(): index {value} out of range for tensor of size {list(x.shape)} at dimension 0")
+def _no_row(x: Tensor, value: int) -> Exception:
+    return IndexError(f"select(): index {value} out of range for tensor of size {list(x.shape)} at dimension 0")
 
 
 class EmbeddingRenorm(InplaceOp):

@@ -83,14 +83,14 @@ def _put_back(dims: int, input: Tensor, indices: Tensor, sizes: tuple[int, ...])
     if input._layout.dtype.category != 2:
         raise not_implemented_for(f"max_unpool{dims}d", input.dtype)
 
-    def refuse(value: int) -> None:
-        raise RuntimeError(
+    def error_of(value: int) -> Exception:
+        return RuntimeError(
             f"Found an invalid max index: {value} (output volumes are of size {'x'.join(map(str, sizes))})"
         )
 
     places = indices.detach()
     if type(indices) is Tensor and places._layout.numel:
-        places = checked_index(indices, math.prod(sizes), refuse)
+        places = checked_index(indices, math.prod(sizes), error_of)
     return _UNPOOL[dims](input, places, sizes, False)
 
 

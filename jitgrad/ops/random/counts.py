@@ -9,23 +9,18 @@ import numpy as np
 from jitgrad.core.errors import not_implemented_for, scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_randomness import draw_rule
-from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
+from jitgrad.dispatch.drawing import drawn_by, generator_for, parameters_for_draw
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import check
 from jitgrad.kernels.loops import random_counts as kernels
-from jitgrad.ops.creation.constants import filled_like, new
-from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.creation.constants import filled_like
 from jitgrad.ops.shape.expand import broadcast_tensors
 from jitgrad.random import default_generator
 
 __all__: list[str] = []
-
-
-def _flat(x: Tensor) -> Any:
-    return contiguous(x)._data.reshape(-1)
 
 
 class Poisson(Structured):
@@ -38,9 +33,8 @@ class Poisson(Structured):
     def forward(x, generator):
         if not x.dtype.is_floating_point:
             raise not_implemented_for("poisson_cpu", x.dtype)
-        out = new(x._layout.dtype, x._layout.shape, x._layout.device)
         found = np.zeros(1, np.int64)
-        fill_by(kernels.poisson, out, generator, found, inputs=(_flat(x.detach()),))
+        out = drawn_by(kernels.poisson, x._layout, generator, found, of=(x,))
         check(found, _refuse_rate)
         return out
 
@@ -64,11 +58,8 @@ class Binomial(Structured):
     samples = cases(lambda: (draw(2, 3, low=1, high=40).floor(), draw(2, 3, low=0.1, high=0.9), default_generator))
 
     def forward(x, prob, generator):
-        if x._layout.shape != prob._layout.shape:
-            x, prob = broadcast_tensors(x.detach(), prob.detach())
-        out = new(x._layout.dtype, x._layout.shape, x._layout.device)
-        fill_by(kernels.binomial, out, generator, inputs=(_flat(x), _flat(prob)))
-        return out
+        x, prob = broadcast_tensors(x.detach(), prob.detach())
+        return drawn_by(kernels.binomial, x._layout, generator, of=(x, prob))
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
@@ -90,5 +81,5 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return underived("aten::binomial", found, count, prob)
 
 
-public(poisson, method_too=False)
-public(binomial, method_too=False)
+for _function in (poisson, binomial):
+    public(_function, method_too=False)

@@ -14,20 +14,16 @@ from jitgrad.core.settings import finfo
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_randomness import draw_rule
-from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
+from jitgrad.dispatch.drawing import drawn_by, generator_for, parameters_for_draw
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.elementwise import reparameterisation  # noqa: F401  (declares the ops)
 from jitgrad.kernels.loops import random_gamma as kernels
-from jitgrad.ops.creation.constants import new
-from jitgrad.ops.shape.copy import contiguous
 from jitgrad.random import default_generator
 
 __all__: list[str] = []
-
-_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 def _check_dtypes(error_name: str, x: Tensor, *others: Tensor) -> None:
@@ -36,14 +32,6 @@ def _check_dtypes(error_name: str, x: Tensor, *others: Tensor) -> None:
     for t in others:
         if t.dtype is not x.dtype:
             raise RuntimeError(f"Found dtype {scalar_type(t.dtype)} but expected {scalar_type(x.dtype)}")
-
-
-def _drawn(kernel: Any, x: Tensor, generator: Any, *scalars: Any) -> Tensor:
-    """A tensor like ``x``, row-major, filled by a kernel that takes its elements as shapes."""
-    out = new(x._layout.dtype, x._layout.shape, x._layout.device)
-    shapes = contiguous(x.detach())._data.reshape(-1)
-    fill_by(kernel, out, generator, *scalars, finfo(x.dtype).tiny, inputs=(shapes,))
-    return out
 
 
 class StandardGamma(Structured):
@@ -59,10 +47,10 @@ class StandardGamma(Structured):
         )
 
     def forward(x, generator):
-        return _drawn(kernels.standard_gamma, x, generator)
+        return drawn_by(kernels.standard_gamma, x._layout, generator, finfo(x.dtype).tiny, of=(x,))
 
     def grad_x(g, x, out):
-        return g * standard_gamma_grad(x, out)
+        return g * _standard_gamma_grad(x, out)
 
 
 class SampleDirichlet(Structured):
@@ -74,7 +62,8 @@ class SampleDirichlet(Structured):
     def forward(x, generator):
         below_one = float(np.nextafter(x.dtype.numpy.type(1), x.dtype.numpy.type(0)))
         width = x._layout.shape[-1] if x._layout.ndim else 1
-        return _drawn(kernels.dirichlet, x, generator, max(width, 1), _SMALLEST, below_one)
+        scalars = max(width, 1), float(np.finfo(np.float64).tiny), below_one, finfo(x.dtype).tiny
+        return drawn_by(kernels.dirichlet, x._layout, generator, *scalars, of=(x,))
 
 
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
@@ -93,14 +82,9 @@ def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
 def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
     """The derivative of ``output``, which ``_standard_gamma(self)`` drew, in ``self``; backward raises."""
     _check_dtypes("_standard_gamma_grad_cpu", self, output)
-    return standard_gamma_grad(self, output)
-
-
-def standard_gamma_grad(x: Tensor, out: Tensor) -> Tensor:
-    """The same for rules."""
     error = NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
-    found = table.standard_gamma_grad(x.detach(), out.detach())
-    return underived("aten::_standard_gamma_grad", found, x, out, error=error)
+    found = table.standard_gamma_grad(self.detach(), output.detach())
+    return underived("aten::_standard_gamma_grad", found, self, output, error=error)
 
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:

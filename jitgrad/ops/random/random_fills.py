@@ -16,22 +16,20 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_randomness import draw_rule
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.drawing import fill_apart, fill_by, generator_for
+from jitgrad.dispatch.drawing import drawn_by, fill_apart, fill_by, generator_for
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import random as kernels
-from jitgrad.ops.creation.constants import new
 from jitgrad.ops.creation.fill import Overwriting
 from jitgrad.ops.shape.complex_view import ViewAsReal
-from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [
-    "DropoutMask", "Normal", "RandomFill", "Uniform", "bernoulli_into", "exponential_", "integer_bounds", "normal_",
+    "DropoutMask", "Normal", "RandomFill", "Uniform", "drawn_bernoulli", "exponential_", "integer_bounds", "normal_",
     "random_", "uniform_",
 ]  # fmt: skip
 
@@ -187,22 +185,22 @@ class BernoulliEach(RandomFill):
     )
 
     def write(x, p, generator):
-        bernoulli_into(x, p.detach().expand(x._layout.shape), generator)
+        copy_into(x._data, x._layout, drawn_bernoulli(x._layout, p.detach().expand(x._layout.shape), generator))
 
     def grad_p(g, p_layout):
         return zeros_of(p_layout)
 
 
-def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
-    """Write ones with the probabilities ``p``, of the same shape, else zeros."""
+def drawn_bernoulli(out: Layout, p: Tensor, generator: Generator) -> Tensor:
+    """Ones with the probabilities ``p``, else zeros: a new tensor of the dtype and shape of ``out``."""
     if not p.dtype.is_floating_point:
         raise not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype)
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
     kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
-    drawn, found = new(out.dtype, out._layout.shape, out._layout.device), np.zeros(1, np.int64)
-    fill_by(kernel, drawn, generator, found, inputs=(contiguous(p)._data.reshape(-1),))
+    found = np.zeros(1, np.int64)
+    drawn = drawn_by(kernel, out, generator, found, of=(p,))
     check(found, _refuse_probability)
-    copy_into(out._data, out._layout, drawn)
+    return drawn
 
 
 def _refuse_probability(*_: Any) -> NoReturn:
@@ -305,21 +303,20 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with whole numbers: ``random_(to)``, ``random_(from, to)``; without bounds all that the dtype holds."""
     low, high = integer_bounds("random_", ("from", "to"), 2, bounds, named)
-    low = 0 if low is None and high is not None else low  # both None: all that the dtype holds
     return Integers.inplace(self, low, high, generator_for("random_", generator))
 
 
 def integer_bounds(
     op: str, names: tuple[str, str], position: int, args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[int | None, int | None]:
-    """(low, high) of ``op(high)`` and ``op(low, high)``, by ``position`` or by ``names``; None if left out."""
+    """(low, high) of ``op(high)`` and ``op(low, high)``, by ``position`` or by ``names``; (None, None) of ``op()``."""
     given = _by_name(op, names, (None, *args) if len(args) == 1 and names[1] not in named else args, named)
     low, high = given.get(names[0]), given.get(names[1])
-    alone = low is None  # then ``high`` is the first argument
-    return (
-        None if alone else int_argument(op, names[0], position, low),
-        None if high is None else int_argument(op, names[1], position + (not alone), high),
-    )
+    if low is not None:
+        low, position = int_argument(op, names[0], position, low), position + 1
+    if high is None:
+        return low, None
+    return low or 0, int_argument(op, names[1], position, high)
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:

@@ -12,9 +12,8 @@ from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
 from jitgrad.core.errors import invalid_combination, must_be, not_implemented_for, overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout, cache, intern
-from jitgrad.core.storage import UNWRITTEN, empty_for
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import (
     all_samples,
@@ -25,7 +24,7 @@ from jitgrad.dispatch.batch_randomness import (
     with_fills_allowed,
 )
 from jitgrad.dispatch.batch_rules import BatchedCall
-from jitgrad.dispatch.drawing import fill_by, generator_for, parameters_for_draw
+from jitgrad.dispatch.drawing import fill_by, filled_new, generator_for, parameters_for_draw, unwritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, check_dims, float_argument, int_argument, is_real, size_argument
@@ -39,7 +38,7 @@ from jitgrad.ops.random.random_fills import (
     RandomFill,
     Uniform,
     bernoulli_,
-    bernoulli_into,
+    drawn_bernoulli,
     exponential_,
     integer_bounds,
     normal_,
@@ -61,13 +60,6 @@ def _like(op: str, input: Any, dtype: Any = None, device: Any = None, memory_for
     return new_like_batch(input, lambda x: uninitialised_like(op, x, dtype, device, memory_format))
 
 
-def _made(x: Tensor) -> Tensor:
-    """A new tensor once it is filled: its version is 0, since the fill is part of how it was made."""
-    if not is_inference(x):
-        x._counter = UNWRITTEN
-    return x
-
-
 def _sized(
     name: str, fill: type[RandomFill], parameters: tuple[float, ...], doc: str
 ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:  # fmt: skip
@@ -79,8 +71,6 @@ def _sized(
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
                **named: Any) -> Tensor:  # fmt: skip
-        if grad_state.levels:
-            check_draw(out=out)
         shape = size_argument(name, size, "size", named.pop("size", None))
         if named:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
@@ -88,17 +78,17 @@ def _sized(
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         source = generator_for(name, generator)
         if grad_state.levels:
-            made = _made(fill.inplace(batch_for_draw(new(chosen, shape, device)), *parameters, source))
+            drawn = filled_new(fill, new(chosen, shape, device), *parameters, source, out=out)
         else:
             layout = intern(chosen.numpy, shape, None, resolve(device))
-            made = (plans.get(layout) or _plan_drawing(fill, parameters, layout, plans))(source)
-        return finished(name, made, requires_grad, out) if requires_grad or out is not None else made
+            drawn = (plans.get(layout) or _plan_drawing(fill, parameters, layout, plans))(source)
+        return finished(name, drawn, requires_grad, out) if requires_grad or out is not None else drawn
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
-        made = _like(f"{name}_like", input, dtype, device, memory_format)
+        empty = _like(f"{name}_like", input, dtype, device, memory_format)
         source = generator_for(f"{name}_like", generator)
-        return finished(name, _made(fill.inplace(made, *parameters, source)), requires_grad)
+        return finished(name, unwritten(fill.inplace(empty, *parameters, source)), requires_grad)
 
     plans: dict[Layout, Callable[[Generator], Tensor]] = cache()
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
@@ -117,9 +107,7 @@ def _plan_drawing(
     if kernel is None or not layout.plain or not 0 < n < SPLIT_SIZE:
 
         def drawn(source: Generator) -> Tensor:
-            made = wrap(empty_for(layout), layout)
-            fill.write(made, *parameters, source)  # nobody has it yet: there is nothing to check or to count
-            return made
+            return filled_new(fill, wrap(empty_for(layout), layout), *parameters, source)
     else:
         run = prepared(kernel, layout.numpy_dtype, (n,), (0,), None, None)
 
@@ -156,18 +144,11 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
             raise must_be("randint", "size", len(args), "tuple of ints", size)
         raise invalid_combination("randint", args)
     low, high = _low_and_high("randint", 1, bounds, named)
-    if grad_state.levels:
-        check_draw(out=out)
     shape = size_argument("randint", (size,))
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     source = generator_for("randint", generator)
-    result = new(chosen, shape, device)
-    if grad_state.levels:
-        result = _made(random_(batch_for_draw(result), low, high, generator=source))
-    else:
-        # Nobody has it yet: there is nothing to check or to count.
-        Integers.write(result, low, high, source)  # type: ignore[arg-type]
+    result = filled_new(Integers, new(chosen, shape, device), low, high, source, out=out)
     return finished("randint", result, requires_grad, out)
 
 
@@ -176,16 +157,14 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
                  **named: Any) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
     low, high = _low_and_high("randint_like", 2, args, named)
-    made = _like("randint_like", input, dtype, device, memory_format)
+    empty = _like("randint_like", input, dtype, device, memory_format)
     source = generator_for("randint_like", generator)
-    return finished("randint_like", _made(random_(made, low, high, generator=source)), requires_grad)
+    return finished("randint_like", unwritten(random_(empty, low, high, generator=source)), requires_grad)
 
 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """The numbers 0 .. n - 1 in random order; int64 by default."""
-    if grad_state.levels:
-        check_draw(out=out)
     n = int_argument("randperm", "n", 1, n)
     check_dims((n,))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
@@ -197,17 +176,8 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     if n > most:  # the dtype does not hold each of the numbers
         limit = most if most < 1 << 24 else f"2^{most.bit_length() - 1}+1"
         raise RuntimeError(f"n cannot be greater than {limit} for {scalar_type(chosen)} type.")
-    result = new(chosen, (n,), device)
-    source = generator_for("randperm", generator)
-    if grad_state.levels:
-        result = _made(Permutation.inplace(batch_for_draw(result), source))
-    else:
-        Permutation.write(result, source)  # type: ignore[arg-type]
+    result = filled_new(Permutation, new(chosen, (n,), device), generator_for("randperm", generator), out=out)
     return finished("randperm", result, requires_grad, out, allows_internal_overlap=True)
-
-
-for _function in (randint, randint_like, randperm):
-    public(_function, method_too=False)
 
 
 class Permutation(RandomFill):
@@ -229,9 +199,7 @@ class Bernoulli(Structured):
     samples = cases(lambda: (draw(3, 4, low=0.1, high=0.9), default_generator))
 
     def forward(x, generator):
-        out = new(x._layout.dtype, x._layout.shape, x._layout.device)
-        bernoulli_into(out, x.detach(), generator)
-        return out
+        return drawn_bernoulli(x._layout, x, generator)
 
     def grad_x(g):
         return filled_like(g, 0)
@@ -245,10 +213,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
             check_draw(input, p, out=out)
         p = float(p) if is_real(p) else p
         # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
-        drawn = bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
-        if type(drawn._counter) is list:  # that write was the making; an inference tensor has no version
-            drawn._counter = UNWRITTEN
-        return drawn
+        return unwritten(bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator))
     drawn = Bernoulli.apply(parameters_for_draw(input, out=out), generator_for("bernoulli", generator))
     return finished("bernoulli", drawn, out=out)
 
@@ -265,8 +230,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         shape = size_argument("normal", (size,))
         check_dims(shape)
-        made = new(chosen, shape, device)
-        filled = _made(normal_(batch_for_draw(made), mean, std, generator=generator))
+        filled = unwritten(normal_(batch_for_draw(new(chosen, shape, device)), mean, std, generator=generator))
         return finished("normal", filled, requires_grad, out)
     if isinstance(std, Tensor):
         every = all_samples(std)
@@ -274,15 +238,14 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not float_argument("normal", "std", 2, std) >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
-    shape = tuple(shapes_broadcast(*shapes))
-    made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
-    found = normal_(batch_for_draw(made), generator=generator)
-    plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
-    drawn = found * plain[1] + plain[0]
-    for parameter in (mean, std):
+    tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
+    shape = tuple(shapes_broadcast(*[t._layout.shape for t in tensors]))
+    found = normal_(batch_for_draw(new(tensors[0].dtype, shape, device)), generator=generator)
+    centre, width = (t.detach() if isinstance(t, Tensor) else t for t in (mean, std))
+    drawn = found * width + centre
+    for parameter in tensors:
         # A level may be one of forward mode, which wants a tangent.
-        if isinstance(parameter, Tensor) and (grad_state.levels or (grad_state.enabled and parameter._requires_grad)):
+        if grad_state.levels or (grad_state.enabled and parameter._requires_grad):
             drawn = DrawnFrom.apply(drawn, parameter)
     return finished("normal", drawn, out=out)
 
@@ -311,7 +274,8 @@ class DrawnFrom(Structured):
         return zeros_of(parameter_layout)
 
 
-public(normal, method_too=False)
+for _function in (randint, randint_like, randperm, normal):
+    public(_function, method_too=False)
 
 
 def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
