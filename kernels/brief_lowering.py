@@ -1,14 +1,15 @@
-"""Numba's step to LLVM's code, in half as many instructions for what kernels consist of.
+"""Lowering of Numba's typed IR to LLVM's, in half as many instructions for what kernels consist of.
 
-Numba writes each array, slice and range that a statement touches to memory of its own, field by field, and reads the
-fields again; it counts the iterations of a range with any step; it asks after each call whether that failed. LLVM
-removes nearly all of it, but to build, print, parse and simplify it takes a third of the time of compiling a kernel.
-These statements are translated directly here; whatever is not known here goes Numba's way:
+Numba's own lowering stores each array, slice and range that a statement uses to a struct on the stack, field by field,
+and loads the fields again; it counts the iterations of a range for any step; after each call it branches on the error
+code. LLVM removes nearly all of that, but building, printing, parsing and simplifying it is a third of the time of
+compiling a kernel. These statements are lowered to values in registers instead; all others, and these with operands of
+other types, go Numba's way:
 
-* ``x[i, j]``, ``x[i]``, ``x[i, a:b]``, assignments to elements, ``x.shape`` and ``x.size``;
+* ``x[i, j]``, ``x[i]``, ``x[i, a:b]``, assignments of numbers to such places, ``x.shape`` and ``x.size``;
 * loops over ranges whose step is 1;
-* calls of functions that are seen to return no error, and of ``view`` of numbers;
-* ends of variables whose references nobody counts.
+* calls of functions whose every return has the error code 0, and of ``view`` of numbers;
+* ends of variables of types without reference counts.
 """
 # mypy: ignore-errors
 
@@ -29,13 +30,13 @@ __all__ = ["BriefLower"]
 _WORD = ir.IntType(64)
 _MEMINFO, _PARENT, _NITEMS, _ITEMSIZE, _DATA, _SHAPE, _STRIDES = range(7)  # fields of an array
 _START, _STOP, _STEP = range(3)  # of a range, and of a slice
-_NEXT, _COUNT = 0, 3  # of a range's iterator: addresses of its next value, and of how many there are; _STEP is as above
+_NEXT, _COUNT = 0, 3  # of a range's iterator: addresses of the next value and of the number of values left
 _SIZES = {"shape": _SHAPE, "size": _NITEMS}
-_infallible: set[str] = set()  # names in machine code of the functions of this process that return no error
+_infallible: set[str] = set()  # LLVM's names of the functions lowered in this process that return error code 0 only
 
 
 class BriefLower(Lower):
-    """Numba's step to LLVM's code, see above."""
+    """Numba's lowering with the shorter forms above."""
 
     def post_lower(self) -> None:
         super().post_lower()
@@ -54,7 +55,7 @@ class BriefLower(Lower):
     def delvar(self, name: str) -> None:
         if self._is_counted(name):
             super().delvar(name)
-        elif name not in self._blk_local_varmap:  # its end is translated before its value: it needs memory
+        elif name not in self._blk_local_varmap:  # its Del is lowered before its assignment: it gets a stack slot
             self._singly_assigned_vars.discard(name)
 
     def _is_counted(self, name: str) -> bool:
@@ -114,7 +115,7 @@ class BriefLower(Lower):
         return super()._lower_call_normal(function, expr, signature)
 
     def _call(self, made: Any, given: Sequence[Any]) -> Any:
-        """Call a function that returns no error."""
+        """Call a function without a branch on the error code that it returns."""
         about, convention = made.fndesc, self.context.call_conv
         self.context.add_linking_libs((made.library,))
         callee = self.context.declare_function(self.builder.module, about)
@@ -139,27 +140,30 @@ class BriefLower(Lower):
         return list(zip(kinds, cgutils.unpack_tuple(self.builder, value, len(kinds)), strict=True))
 
     def _spans(self, array: Any, base: Any, parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any, Any]]:
-        """(first, length, stride) of what indices leave of each dim; no length where an integer names one place."""
+        """(first index, length, stride) for each dim; length and stride are None where an integer indexes the dim."""
         b, spans = self.builder, []
         for k in range(array.ndim):
-            size, stride = (b.extract_value(base, [f, k]) for f in (_SHAPE, _STRIDES))
-            kind, value = parts[k] if k < len(parts) else (None, None)
-            if kind is None:
-                spans.append((_WORD(0), size, stride))
-            elif isinstance(kind, types.Integer):
+            size, (kind, value) = b.extract_value(base, [_SHAPE, k]), parts[k] if k < len(parts) else (None, None)
+            if isinstance(kind, types.Integer):
                 number = self.context.cast(b, value, kind, types.intp if kind.signed else types.uintp)
-                spans.append((self._from_end(number, size) if kind.signed else number, None, stride))
-            else:
+                spans.append((self._from_end(number, size) if kind.signed else number, None, None))
+                continue
+            start, length = _WORD(0), size
+            if kind is not None:
                 start, stop = (self._clamped(b.extract_value(value, f), size) for f in (_START, _STOP))
                 length = b.sub(stop, start)
-                spans.append((start, b.select(b.icmp_signed(">", length, _WORD(0)), length, _WORD(0)), stride))
+                length = b.select(b.icmp_signed(">", length, _WORD(0)), length, _WORD(0))
+            spans.append((start, length, b.extract_value(base, [_STRIDES, k])))
         return spans
 
     def _place(self, array: Any, base: Any, indices: Sequence[Any]) -> Any:
         """The address of an element."""
-        b, data = self.builder, self.builder.extract_value(base, _DATA)
-        shape, strides = ([b.extract_value(base, [f, k]) for k in range(array.ndim)] for f in (_SHAPE, _STRIDES))
-        return cgutils.get_item_pointer2(self.context, b, data, shape, strides, array.layout, indices)
+        b = self.builder
+        # Numba derives the steps of contiguous arrays from the shape, those of others are the strides.
+        field = _STRIDES if array.layout == "A" else _SHAPE
+        known = [b.extract_value(base, [field, k]) for k in range(array.ndim)]
+        data = b.extract_value(base, _DATA)
+        return cgutils.get_item_pointer2(self.context, b, data, known, known, array.layout, indices)
 
     def _from_end(self, index: Any, size: Any) -> Any:
         """An index, counted from the end if it is negative."""
@@ -167,9 +171,9 @@ class BriefLower(Lower):
         return self.builder.select(negative, self.builder.add(index, size), index)
 
     def _clamped(self, bound: Any, size: Any) -> Any:
-        """A slice's bound, counted from the end if it is negative, and at most the size.
+        """A slice's bound within 0 .. size, counted from the end if it is negative.
 
-        It is nearly always in order as it is: a jump that the processor foresees takes no time, selections would.
+        It nearly always is: a branch that is predicted is free, a chain of selects adds its latency to each row.
         """
         b, given = self.builder, bound
         block = b.block
@@ -184,7 +188,7 @@ class BriefLower(Lower):
         return result
 
     def _view(self, kind: Any, base: Any, place: Any, shape: Sequence[Any], strides: Sequence[Any]) -> Any:
-        """An array of the memory of another."""
+        """An array struct that shares the memory, and its owner, of ``base``."""
         b, count = self.builder, shape[0]
         for n in shape[1:]:
             count = b.mul(count, n, flags=["nsw"])
@@ -214,7 +218,7 @@ class BriefLower(Lower):
         start, stop, step = (b.extract_value(given, f) for f in (_START, _STOP, _STEP))
         places = [cgutils.alloca_once(b, kind) for _ in range(2)]
         b.store(start, places[0])
-        b.store(b.sub(stop, start), places[1])  # which may be negative: that is none
+        b.store(b.sub(stop, start), places[1])  # at most 0 for an empty range
         return self._struct(resty, [places[0], stop, step, places[1]])
 
     def _is_unit_range(self, value: Any) -> bool:
@@ -245,7 +249,7 @@ class BriefLower(Lower):
         return self._of_pair(expr, 1)
 
     def _of_pair(self, expr: Any, k: int) -> Any:
-        """A part of what `_step` made."""
+        """The value, or whether there is one, of the pair that `_step` made."""
         kind = self.typeof(expr.value.name)
         if isinstance(kind, types.Pair) and isinstance(kind.first_type, types.Integer):
             return self.builder.extract_value(self.loadvar(expr.value.name), k)

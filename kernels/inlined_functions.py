@@ -62,8 +62,8 @@ def _definition(function: Any, names: dict[str, Any]) -> str:
 
 
 def _identity(value: Any, names: Sequence[str]) -> str:
-    """What tells a global's value; ``names``: all that the function's code looks up, attributes too."""
-    if isinstance(value, ModuleType):  # NumPy, or what has other functions in place of some of NumPy's
+    """A text that is equal for equal values of a global; names: of all globals and attributes that the code reads."""
+    if isinstance(value, ModuleType):  # ``np`` may be NumPy or words/new_arrays.py: what the code reads of it decides
         return repr([_qualified(getattr(value, n, None)) for n in names])
     return value.py_func.__qualname__ if isinstance(value, Dispatcher) else repr(value)
 

@@ -4,8 +4,9 @@ Each of these is 3 to 20 % of the Python calls of a compilation. For each operat
 tried one by one, at least twice in type inference and up to four times more in lowering: signatures are cached. Each
 call of an intrinsic refreshes all registries: the answer is cached. Passes list the variables of a statement by a
 recursive search with ``isinstance``: types that hold none are remembered. An event is sent before and after each call
-of LLVM: it is left out unless a listener is registered. ``number.view(dtype)`` is compiled from Python, 40 ms for each
-pair of types: its type is known without, and `brief_lowering` has a single instruction for it.
+of LLVM: it is left out unless a listener is registered. ``number.view(dtype)`` is an overload
+that Numba compiles for each pair of types, 40 ms each: its signature follows from the types alone, and `brief_lowering`
+emits a bitcast for it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _known_registry(template: Any, reason: str) -> Any:
 
 
 def _known_method(method: Any, context: Any, args: Any, kws: Any) -> Any:
-    """The signature of a method's call."""
+    """The signature of a method's call: for the view of a number without compiling Numba's overload."""
     if is_number_view(method, args) and not kws:
         return signature(args[0].dtype, args[0], recvr=method.this)
     return _find_method(method, context, args, kws)

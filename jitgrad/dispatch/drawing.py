@@ -107,16 +107,16 @@ def drawn_by(kernel: Any, out: Layout, generator: Generator, *scalars: Any, of: 
 
 
 def unwritten(x: Tensor) -> Tensor:
-    """A new tensor once it is filled: its version is 0, since the fill is part of how it was made."""
+    """Set the version of a new tensor to 0 after its first fill, which is part of making it; return the tensor."""
     if not is_inference(x):
         x._counter = UNWRITTEN
     return x
 
 
 def filled_new(fill: Any, x: Tensor, *args: Any, out: Tensor | None = None) -> Tensor:
-    """A new tensor ``x``, or a batch of it for each vmap with "different", filled by an op that draws.
+    """Fill ``x``, a new tensor, by ``fill``, an op that draws; under vmap with "different" a batch of such tensors.
 
-    RuntimeError where vmap's ``randomness`` forbids that. out: the argument of that name, which is checked with it.
+    RuntimeError where vmap's ``randomness`` forbids drawing. out: the public function's argument, checked for the same.
     """
     if grad_state.levels:
         check_draw(out=out)
