@@ -11,7 +11,8 @@ one changes it, kernels are compiled in each process, which is slower and right.
 loops, whose hash would else take longer to come by than the kernel. `loaded_library` links what comes from disk without
 a module of LLVM's, `loaded_code` reads the rest of it without Numba's imports. `pipeline` leaves out
 stages of Numba's that emitted text has no use for, `brief_lowering` translates what kernels consist of to half as many
-instructions, and `quick_numba` does repeated work of its once. `past_caches` says when kernels write past the caches.
+instructions, and `quick_numba` does repeated work of its once. `compile_ahead` has another process compile what will be
+needed soon. `past_caches` says when kernels write past the caches.
 `blas` keeps NumPy's BLAS from threads of its own.
 
 `threads` runs serial kernels on parts of their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release

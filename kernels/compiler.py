@@ -289,4 +289,5 @@ def compile_kernel(made: KernelText, definitions: Sequence[Definition] = ()) -> 
         dispatcher._compile_for_args = _TooBig(dispatcher)
         dispatcher.typeof_pyval = functools.partial(_type_of, dispatcher, dispatcher.typeof_pyval)
         dispatcher.text_file = filename
+        dispatcher.made = None if definitions else made
     return dispatcher

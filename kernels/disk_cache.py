@@ -19,6 +19,7 @@ from numba.core.compiler import CompileResult
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_atomically, write_checked
 from jitgrad.kernels.cache_lock import CacheLock
+from jitgrad.kernels.compile_ahead import begin
 from jitgrad.kernels.loaded_code import unpickled
 from jitgrad.kernels.loaded_library import stored_library
 from jitgrad.kernels.native_library import initialize_runtime
@@ -51,6 +52,8 @@ class DiskCache:
             self.lock = CacheLock(path)
             # Another process may have saved it since this one looked.
             result = _load(path, target_context)
+            if result is None:
+                begin()
         return result
 
     def unlock(self) -> None:

@@ -3,8 +3,8 @@
 A kernel is anything with a ``name``, a ``call`` and the positions of the arguments that it
 writes: an emitted elementwise loop, a hand-written loop (``@loop``), or a routine of a library
 under a name (``@library``). Whoever wants to see, count, time or record launches adds a function
-to ``observers``; its method ``before``, if it has one, is called ahead of a launch. What of the
-launch's seconds went into machine code stands in ``compiler.compilation``.
+to ``observers``; its method ``before``, if it has one, is called ahead of a launch, which is left
+out if that returns True. What of the launch's seconds went into machine code stands in ``compiler.compilation``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def launch(kernel: Kernel, *args: Any) -> None:
         _launch_resolved(kernel, args)
         return
     for observer in tuple(observers):
-        if before := getattr(observer, "before", None):
-            before(kernel, args)
+        before = getattr(observer, "before", None)
+        if before is not None and before(kernel, args):
+            return
     compilation.seconds, compilation.compiled = 0.0, False
     start = time.perf_counter()
     with suppress(NoValues):
@@ -132,6 +133,10 @@ class Kernel:
         """Where the kernel's text is: a file in the cache, or the function that it wraps."""
         return _origin(self.call) or self.name
 
+    def compiled_for(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """What a launch on ``args`` calls in the end, which is compiled for its argument types, and these arguments."""
+        return getattr(self.call, "run", self.call), args  # run: of a SplitCall
+
 
 def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
     """Wrap a call of BLAS, LAPACK, FFT or sort as a kernel; ``writes`` names the outputs."""
@@ -199,6 +204,10 @@ class Loop(Kernel):
     def origin(self) -> str:
         """Where the text of the latest variant is."""
         return _origin(next(reversed(self.variants.values()), None)) or self.name
+
+    def compiled_for(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop for the dtype of ``args``, and what it gets."""
+        return self.variant(args[self.dtype_from].dtype), args if self.pieces is None else (*args, 0, 1)
 
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
         """Return the compiled loop for ``dtype``."""

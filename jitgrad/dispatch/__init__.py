@@ -9,7 +9,8 @@ form of the loop and has the kernel compiled. ``plan.compute(x, y)`` allocates t
 the array. If an operand requires grad, ``record`` of a BackwardPlan (elementwise_plan.py) makes the node, whose ``vjp``
 runs in backward. A structured op does the same in the function that structured_function.py makes, where its own
 ``plan``, or ``forward``, takes the place of the ForwardPlan; what plans launch is in planned.py, views are in views.py.
-Functions that go on to an op after checks that take longer than its kernel keep what these found: settled.py.
+Functions that go on to an op after checks that take longer than its kernel keep what these found: settled.py. Where
+kernels have to be compiled, foresight.py finds out which will be needed next.
 
 - What depends on the pattern of operands alone is text, generated once: launchers, in which ``launch`` is written out,
   recorders and backward. A node that saves tensors has edges as attributes: the collector is slow with two containers.

@@ -6,6 +6,7 @@ need for one set of operands that require grad. Both are made once and found by 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from jitgrad.core.node import Node, edge_pair
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, recorder_of
+from jitgrad.dispatch.foresight import foreseen
 from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.dispatch.node_types import node_type_for, value_names
@@ -73,11 +75,18 @@ class BackwardPlan:
         define_saved_attributes(node_type, *_saved_attributes(plan))
         self.saves = [n for n in (*array_names(plan), "out") if n in used]
         made = node_type_for(node_type, len(plan.inputs), adds=bool(self.saves) and self._adds(wants))
-        self.record: Callable[..., Any] = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
+        record = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
+        self.record: Callable[..., Any] = foreseen(op, record, functools.partial(self._recorded_first, record))
         self.scalar_names = [a.name for a in plan.arguments if a.kind == "scalar" and a.name in used]
         self.computes: dict[Layout, Callable[..., Any]] = {}
         self.additions: dict[tuple[Layout, Layout], Callable[..., Any]] = {}
         self.vjp: Callable[..., Any] = self._backward()
+
+    def _recorded_first(self, record: Callable[..., Any], node: Any) -> None:
+        """After the first node: others are not asked for. It has no numbers yet, of which only the type matters."""
+        self.record = record
+        number = +self.forward.dtype.type(1).item()  # + makes an int of True
+        node.scalars = dict.fromkeys(self.scalar_names, number)
 
     def _adds(self, wants: tuple[bool, ...]) -> bool:
         """Whether this plan's nodes have ``vjp_into``: their one gradient can be added by the kernel that computes it.

@@ -20,6 +20,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch import half_ops, sparse_calls
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
+from jitgrad.dispatch.foresight import foreseen, rehearse
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.older_order import is_older_order, older_order
 from jitgrad.dispatch.out_argument import into_out
@@ -27,6 +28,7 @@ from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import PUBLIC_NAMES, explain
 from jitgrad.dispatch.planned import Launches, compiled, constant, reads_arrays
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
+from jitgrad.kernels.compile_ahead import begun
 from jitgrad.kernels.device_array import name_op
 
 __all__ = ["bind_arguments", "function_of", "planned_forward"]
@@ -179,7 +181,8 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "forward": call, "find": op.plans.get, "general": general, "explained": explained, "recorders": op.recorders,
         "again": again, "redone": redone,
-        "recorder_of": functools.partial(_planned_recorder if op.roles else recorder_of, op), "grad_state": grad_state,
+        "recorder_of": functools.partial(_planned_recorder if op.roles else _first_recorder, op),
+        "grad_state": grad_state,
         "absent": _ABSENT, "halves": halves if half_ops.computed_widely(op) else (), "has_half": half_ops.among,
         "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
         "__name__": __name__,
@@ -279,6 +282,10 @@ def _plan(op: Any, args: Sequence[Any], half: Any = None) -> Any:
     made = op.plan(*planned)
     if isinstance(made, Launches):
         tensors = {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT}
+        if begun() and half is None:
+            computed = [a for a, role in zip(args, op.roles, strict=True) if role != ARGUMENT]
+            kinds = functools.partial(recorder_of, op, tuple(map(argument_kind, args)))
+            rehearse(op, compiled(made._replace(results=None), tensors), computed, kinds, args)
         return compiled(made, tensors, half) if half is None or reads_arrays(made) else None
     return made if half is None else None
 
@@ -287,7 +294,12 @@ def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], w
     """The recorder for arguments as these, kept with their plan under which of them require grad."""
     half = bool(halves) and half_ops.among(args)
     found = records[wants] = recorder_of(op, tuple(map(argument_kind, args)), half)
-    return found
+    return foreseen(op, found)
+
+
+def _first_recorder(op: Any, kinds: tuple[int, ...]) -> Callable[..., Any]:
+    """The recorder for arguments of these kinds, of which there was none yet."""
+    return foreseen(op, recorder_of(op, kinds))
 
 
 # -- calls of other forms -------------------------------------------------------------------------------
@@ -330,7 +342,7 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
         inputs = [k for k in map(op.parameters.index, op.grads) if isinstance(values[k], Tensor)]
         op.plans[key] = forward, {}, inputs
     if op.grads and grad_state.enabled:
-        recorder_of(op, tuple(map(argument_kind, values)), half)(out, *values)
+        foreseen(op, recorder_of(op, tuple(map(argument_kind, values)), half))(out, *values)
     return out
 
 

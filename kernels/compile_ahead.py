@@ -1,0 +1,137 @@
+"""Kernels that will be wanted soon, compiled by another process while this one compiles those that it needs now.
+
+A process whose kernels aren't on disk yet spends seconds in Numba, on one core, since Numba's compiler has one lock and
+is Python. Once it has met a kernel that has to be compiled, whoever knows which others will follow (the backward
+kernels of what was just recorded, `dispatch/backward_ahead.py`) may `ask` for them. The other process puts them into
+the cache, where this one finds them; of a kernel that both come to at once the second waits for the first
+(`cache_lock.py`). It ends with this one, or when nothing was asked for during `_IDLE` seconds, and what it can't do is
+compiled when it is needed, as ever. ``JITGRAD_COMPILE_AHEAD=0`` turns it off.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any
+
+from jitgrad.kernels.cache_files import cache_directory
+
+__all__ = ["ask", "begin", "begun", "finish"]
+
+_IDLE = 5.0
+# The package without its own __init__, which imports all that kernels don't need; paths as in this process.
+_PROGRAM = """\
+import sys, types
+sys.path[:] = {path!r}
+package = types.ModuleType("jitgrad")
+package.__path__ = [{package!r}]
+sys.modules["jitgrad"] = package
+from jitgrad.kernels.compile_server import serve
+serve(sys.stdin.buffer)
+"""
+
+
+class _Compiler:
+    """The other process, and the thread that starts it and hands it what is asked for, so that nobody waits for it."""
+
+    def __init__(self) -> None:
+        self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pid = os.getpid()
+        # A daemon, since it may wait for a pipe when this process ends. Nothing is lost with it.
+        self.thread = threading.Thread(target=self._hand_over, name="jitgrad compile ahead", daemon=True)
+        self.thread.start()
+
+    def alive(self) -> bool:
+        """Whether it takes what is asked for: not in a forked child, nor once it has ended."""
+        return self.pid == os.getpid() and self.thread.is_alive()
+
+    def _hand_over(self) -> None:
+        with suppress(OSError):  # no process to be had, or it was killed
+            self.process = _start()
+            assert self.process.stdin is not None
+            with suppress(queue.Empty):
+                while (wanted := self.asked.get(timeout=_IDLE)) is not None:
+                    pickle.dump(wanted, self.process.stdin)
+                    self.process.stdin.flush()
+            pickle.dump(None, self.process.stdin)  # a forked child may hold the pipe open
+            self.process.stdin.close()
+        if self.process is not None:
+            self.process.wait()
+
+    def finish(self) -> None:
+        """Wait until it has compiled all that was asked for, and has ended."""
+        self.asked.put(None)
+        self.thread.join()
+
+    def stop(self) -> None:
+        """End it at once."""
+        if self.pid == os.getpid() and self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+_compiler: _Compiler | None = None
+_wanted: set[Any] = set()  # (key of a kernel's text, argument types) that were asked for
+
+
+def _start() -> subprocess.Popen[bytes]:
+    program = _PROGRAM.format(path=sys.path, package=str(Path(__file__).parents[1]))
+    settings = {"JITGRAD_CACHE_DIR": str(cache_directory().parent), "JITGRAD_COMPILE_AHEAD": "0"}
+    return subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, **settings}, stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _possible() -> bool:
+    """Whether there is a core for another process, and Python to run in it.
+
+    Not in one that multiprocessing has started: its siblings have the other cores.
+    """
+    if os.environ.get("JITGRAD_COMPILE_AHEAD") == "0" or parent_process() is not None:
+        return False
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Of an embedded Python it names the program that embeds it.
+    python = Path(sys.executable or "").name.lower().startswith(("python", "pypy"))
+    return cores > 1 and python and not getattr(sys, "frozen", False)
+
+
+def begin() -> None:
+    """A kernel has to be compiled: start the other process, if there may be one, for what will be asked for."""
+    global _compiler
+    if (_compiler is None or not _compiler.alive()) and _possible():
+        _compiler = _Compiler()
+
+
+def begun() -> bool:
+    """Whether the other process is there, so that it is worth finding out what will be needed."""
+    return _compiler is not None and _compiler.alive()
+
+
+def ask(made: Any, types: tuple[Any, ...]) -> None:
+    """Have the kernel of a `KernelText` compiled for these Numba types, unless that was asked for before."""
+    if begun() and (made.key, types) not in _wanted:
+        _wanted.add((made.key, types))
+        _compiler.asked.put((made, types))  # type: ignore[union-attr]
+
+
+def finish() -> None:
+    """Wait until all that was asked for is compiled."""
+    if begun():
+        _compiler.finish()  # type: ignore[union-attr]
+
+
+@atexit.register
+def _stop() -> None:
+    """No process of ours is to write files when this one has ended."""
+    if _compiler is not None:
+        _compiler.stop()

@@ -1,0 +1,44 @@
+"""The process that `compile_ahead` starts: it compiles the kernels that it is sent, and they are on disk then."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from numba.core.registry import cpu_target
+
+from jitgrad.kernels.compiler import compile_kernel
+
+__all__ = ["serve"]
+
+
+def serve(stream: BinaryIO) -> None:
+    """Compile what is asked for, the latest first, until the end is asked for or the process that asks has gone.
+
+    The latest first, since backward begins with what was recorded last. stream: pickled pairs of a `KernelText` and
+    the Numba types of its arguments, then None.
+    """
+    waiting: deque[Any] = deque()
+    come = threading.Semaphore(0)
+
+    def listen() -> None:  # in a thread: nobody should wait to ask
+        try:
+            while (wanted := pickle.load(stream)) is not None:
+                waiting.append(wanted)
+                come.release()
+        except Exception:  # the process that asks has gone
+            waiting.clear()
+        waiting.appendleft(None)
+        come.release()
+
+    threading.Thread(target=listen, daemon=True).start()
+    # What Numba would do at the first kernel, and takes a quarter of a second.
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+    while come.acquire() and (wanted := waiting.pop()) is not None:
+        made, types = wanted
+        with suppress(Exception):  # it is raised where the kernel is needed
+            compile_kernel(made).compile(types)
