@@ -22,8 +22,11 @@ from jitgrad.kernels.loops.indexing import (
     write_part,
     write_pieces,
 )
+from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["WRITE_COPIES", "gather", "scatter", "scatter_add", "scatter_fill", "scatter_multiply"]
+__all__ = [
+    "WRITE_COPIES", "gather", "scatter", "scatter_add", "scatter_fill", "scatter_multiply", "spread_elements",
+]  # fmt: skip
 
 
 def outside(places, n):
@@ -137,6 +140,39 @@ def write_copies(name: str, combine: Callable[..., Any]) -> Loop:
 
 # {kernel that writes to an array: kernel of the same write to a copy}.
 WRITE_COPIES = {scatter: write_copies("scatter_copy", put), scatter_add: write_copies("scatter_add_copy", add)}
+
+
+def spread_pieces(x, index, out):
+    """(number of blocks, of how many elements) of sums at the places of an index."""
+    return out.shape[0], out.size
+
+
+@loop(pieces=spread_pieces)
+def spread_elements(x, index, out, begin, end):
+    """out[o, k, i] = the sum of x[o, j, i] where k = index[o, j, i], in the order of j.
+
+    Each block is cleared and added to before the next one, while a core's cache has it.
+    """
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
+    columns, size = np.uint64(inner), np.uint64(n * inner)
+    for o in range(begin, end):
+        block, at = np.uint64(o * n * inner), np.uint64(o * m * inner)
+        for k in range(size):
+            target[block + k] = T(0)
+        # Without signs: a place below 0 is far beyond the block.
+        if inner == 1:
+            for k in range(np.uint64(m)):
+                place = np.uint64(places[at + k])
+                if place < size:
+                    target[block + place] += source[at + k]
+            continue
+        for _ in range(m):
+            for i in range(columns):
+                place = np.uint64(places[at + i]) * columns + i
+                if place < size:
+                    target[block + place] += source[at + i]
+            at += columns
 
 
 @loop(pieces=fill_pieces, dtype_from="out")

@@ -148,7 +148,7 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
     return written
 
 
-# Elements from which a copy is made and written to block by block. Fewer stay in a cache from one launch to the next.
+# Elements from which a copy is made and written to, or zeros are made and added to, block by block. Fewer stay in a cache from one launch to the next.
 BY_BLOCKS_SIZE = 1 << 18
 
 
@@ -224,8 +224,10 @@ def _spread(g, x_layout, dim, index):
         return _spread_any
     blocks = blocks_around(x_layout.shape, d)
     shape = blocks[0], index.shape[d], blocks[2]
-    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
     arrays = as_blocks("g", g, shape), Read("index", shape), Written(0, blocks)
+    if blocks[0] > 1 and out.numel >= BY_BLOCKS_SIZE:
+        return Launches([(kernels.spread_elements, *arrays)], [out])
+    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
     return Launches([clear, (kernels.scatter_add, *arrays)], [out])
 
 

@@ -52,3 +52,19 @@ def test_large_copies_are_compiled():
     for seed in range(4):
         x, index, source = (torch.tensor(a) for a in large(1, 80, seed))
         assert torch.equal(add(x, index, source), x.scatter_add(1, index, source) * 2)
+
+
+@pytest.mark.parametrize(("dim", "m"), [(1, 80), (1, 200), (2, 3), (2, 64), (0, 5)])
+def test_gradients_of_elements_that_were_read(dim, m):
+    x, index, g = large(dim, m)
+    expected, places = np.zeros_like(x), list(np.indices(index.shape, sparse=True))
+    places[dim] = index
+    np.add.at(expected, tuple(places), g)
+    leaf, before = torch.tensor(x, requires_grad=True), torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            (found,) = torch.autograd.grad(leaf.gather(dim, torch.tensor(index)), leaf, torch.tensor(g))
+            np.testing.assert_array_equal(found.numpy(), expected)
+    finally:
+        torch.set_num_threads(before)
