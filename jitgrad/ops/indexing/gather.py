@@ -148,7 +148,8 @@ def into_copy(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout |
     return written
 
 
-# Elements from which a copy is made and written to, or zeros are made and added to, block by block. Fewer stay in a cache from one launch to the next.
+# Elements from which a copy is made and written to, or zeros are made and added to, block by block. Fewer stay in a
+# cache from one launch to the next.
 BY_BLOCKS_SIZE = 1 << 18
 
 
