@@ -1,24 +1,27 @@
 """Kernels that are needed next, asked for while others are compiled; see `kernels/compile_ahead.py`.
 
 In a process that has to compile, each new combination of arguments is rehearsed: the node of its result is run as
-backward would run it, on a gradient whose numbers don't matter, with launches that do nothing but say which kernels
-they need. An op whose plan is a list of launches is rehearsed before it runs, others after they were recorded. Plans
-that are made on the way are those that backward will use, so this takes next to no time of its own.
+backward would run it, on a gradient whose numbers don't matter. Launches that depend on that gradient or on the op's
+arguments are left out, and say which kernels they need. Others are done: plans keep constants that launches have made.
+An op whose plan is a list of launches is rehearsed before it runs, others after they were recorded. Plans that are made
+on the way are those that backward will use, so this takes next to no time of its own.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+
+import numpy as np
 
 from jitgrad.core.grad_mode import no_grad, state
 from jitgrad.core.layout import Layout
 from jitgrad.core.node import Node, node_observers, node_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import tensor_observers
-from jitgrad.dispatch.strides import empty_with_strides
+from jitgrad.dispatch.strides import empty_with_strides, owner_of
 from jitgrad.kernels.compile_ahead import ask, begun
 from jitgrad.kernels.launch import Kernel, observers
 
@@ -43,8 +46,8 @@ def foreseen(op: Any, record: Callable[..., Any], prepare: Callable[[Any], None]
             node = made or node_of(out._edge)
             if prepare is not None:
                 prepare(node)
-            with _asking():
-                _rehearse_backward(node, out._layout)
+            with _rehearsal([out]) as stage:
+                _rehearse_backward(stage, node, out._layout)
         return made
 
     return record_and_rehearse
@@ -60,14 +63,14 @@ def rehearse(
     """
     if not _foresees(op) or op.multiple_results:
         return
-    with _asking() as needed:
+    with _rehearsal(computed) as stage:
         found = compute(*computed)
         out = found if isinstance(found, Tensor) else found[0]
-        del needed[:1]  # which is compiled here in a moment
+        del stage.needed[:1]  # which is compiled here in a moment
         if state.enabled:
             record()(out, *args)
             if out._edge is not None:
-                _rehearse_backward(node_of(out._edge), out._layout)
+                _rehearse_backward(stage, node_of(out._edge), out._layout)
 
 
 def _foresees(op: Any) -> bool:
@@ -76,12 +79,14 @@ def _foresees(op: Any) -> bool:
     return begun() and not watched and op.__module__.startswith(("jitgrad.ops.", "jitgrad.kernels."))
 
 
-def _rehearse_backward(node: Node, layout: Layout) -> None:
+def _rehearse_backward(stage: _Stage, node: Node, layout: Layout) -> None:
     known = type(node), layout, *[s._layout for s in node.saved or ()]
     if node.planned and not node.special and layout.device == "cpu" and known not in _known:
         _known.add(known)
+        g = wrap(empty_with_strides(layout), layout)
+        stage.begin_with([g, *(node.saved or ())])
         with no_grad():
-            node.vjp(wrap(empty_with_strides(layout), layout))
+            node.vjp(g)
 
 
 class _Stage:
@@ -89,11 +94,25 @@ class _Stage:
 
     def __init__(self) -> None:
         self.thread, self.needed = threading.get_ident(), list[tuple[Any, Any]]()
+        self.made_up: dict[int, Any] = {}  # by id, memory whose numbers are arguments or don't matter
+
+    def begin_with(self, tensors: Iterable[Any]) -> None:
+        """Leave out what depends on these tensors."""
+        for tensor in tensors:
+            self._spread(getattr(tensor, "_data", None))
+
+    def _spread(self, array: Any) -> None:
+        if isinstance(array, np.ndarray):
+            root = owner_of(array)
+            self.made_up[id(root)] = root
 
     def before(self, kernel: Kernel, args: tuple[Any, ...]) -> bool:
         """Whether to leave out a launch, which this thread is about to do."""
-        if threading.get_ident() != self.thread:
+        arrays = [a for a in args if isinstance(a, np.ndarray)]
+        if threading.get_ident() != self.thread or self.made_up.keys().isdisjoint([id(owner_of(a)) for a in arrays]):
             return False
+        for k in kernel.writes:
+            self._spread(args[k])
         with suppress(Exception):  # of a kernel that is not compiled, or takes what Numba has no types for
             compiled, given = kernel.compiled_for(args)
             types = tuple([compiled.typeof_pyval(a) for a in given])
@@ -102,17 +121,18 @@ class _Stage:
         return True
 
     def __call__(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
-        """A launch of another thread was done."""
+        """A launch was done."""
 
 
 @contextmanager
-def _asking() -> Iterator[list[tuple[Any, Any]]]:
-    """Launches of the block are left out; what they would compile is in the list, and asked for when the block ends."""
+def _rehearsal(tensors: Iterable[Any]) -> Iterator[_Stage]:
+    """What depends on these tensors is not computed in the block; what it would compile is asked for at its end."""
     stage = _Stage()
+    stage.begin_with(tensors)
     observers.append(stage)
     try:
         with suppress(Exception):  # whatever is wrong with a call is told when it is made
-            yield stage.needed
+            yield stage
     finally:
         observers.remove(stage)
     for made, types in stage.needed:

@@ -6,11 +6,14 @@ is here. ``differentiable`` ones run the same loop on whole tensors (``different
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import jitgrad
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.compile_ahead import begun
 from jitgrad.kernels.launch import Loop
+from jitgrad.kernels.loops.optimizer import ask_for_step
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.kept_state import new_counter
 from jitgrad.optim.optimizer import Group, Optimizer
@@ -30,6 +33,10 @@ class ElementwiseOptimizer(Optimizer):
     _sparse_advice = ""
     _captured = "params and state_steps"  # what PyTorch names when it refuses ``capturable``
     _captured_on: tuple[str, ...] = ("cuda", "xpu", "hpu", "privateuseone", "xla")
+
+    def _loop_of(self, group: Group) -> Loop:
+        """The loop of a group's step."""
+        return self._loop
 
     def _numbers(self, group: Group) -> tuple[Any, ...]:
         """The hyper-parameters of a group, in the order of the loop's."""
@@ -64,6 +71,14 @@ class ElementwiseOptimizer(Optimizer):
         """The name of PyTorch's class that this is, or that a user's class derives from."""
         return next(c.__name__ for c in type(self).__mro__ if "_loop" in c.__dict__)
 
+    def add_param_group(self, param_group: Group) -> None:
+        """Add parameters under "params", with options of their own; see `Optimizer.add_param_group`."""
+        super().add_param_group(param_group)
+        if begun() and not param_group.get("differentiable"):
+            with suppress(Exception):  # whatever is wrong with an option is told by the step
+                numbers = _plain(self._numbers(param_group))
+                ask_for_step(self._loop_of(param_group), param_group["params"][0].dtype.numpy, numbers)
+
     def _update(self, group: Group) -> None:
         params = self._moved(group)
         states = [self.state[p] for p in params]
@@ -71,7 +86,7 @@ class ElementwiseOptimizer(Optimizer):
             if not state:
                 self._new_state(param, state, group)
         columns = [[s[name] for s in states] for name in self._names(group)]
-        self._launch(group, self._loop, [params, [p._grad for p in params], *columns], self._numbers(group))
+        self._launch(group, self._loop_of(group), [params, [p._grad for p in params], *columns], self._numbers(group))
 
     def _launch(self, group: Group, loop: Loop, columns: list[list[Any]], numbers: tuple[Any, ...]) -> None:
         """One step of a loop on all parameters."""
@@ -84,5 +99,9 @@ class ElementwiseOptimizer(Optimizer):
             raise AssertionError(
                 f"If capturable=True, {self._captured} must be on supported devices: {list(self._captured_on)}."
             )
-        # Flags stay what they are; all else is a number.
-        update(loop, columns, *[n if n is True or n is False else as_number(n) for n in numbers])
+        update(loop, columns, *_plain(numbers))
+
+
+def _plain(numbers: tuple[Any, ...]) -> list[Any]:
+    """Hyper-parameters as loops get them: flags stay what they are; all else is a number."""
+    return [n if n is True or n is False else as_number(n) for n in numbers]

@@ -7,6 +7,7 @@ from typing import Any
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.launch import Loop
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.fused_step import update
@@ -47,11 +48,19 @@ class SGD(ElementwiseOptimizer):
     def _added_options(self) -> dict[str, Any]:
         return {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
-    def _update(self, group: Group) -> None:
-        params = self._moved(group)
+    def _loop_of(self, group: Group) -> Loop:
+        return loops.sgd_momentum if group["momentum"] else loops.sgd
+
+    def _numbers(self, group: Group, first: bool = True) -> tuple[Any, ...]:
         lr, decay, maximize = group["lr"], group["weight_decay"], group["maximize"]
-        if group["momentum"] == 0:
-            self._launch(group, loops.sgd, [params, [p._grad for p in params]], (lr, decay, maximize))
+        if not group["momentum"]:
+            return lr, decay, maximize
+        return lr, group["momentum"], group["dampening"], decay, group["nesterov"], maximize, first
+
+    def _update(self, group: Group) -> None:
+        params, loop = self._moved(group), self._loop_of(group)
+        if loop is loops.sgd:
+            self._launch(group, loop, [params, [p._grad for p in params]], self._numbers(group))
             return
         # A parameter's first gradient becomes its buffer: those that have no buffer yet take a launch of their own.
         for first in (False, True):
@@ -60,10 +69,8 @@ class SGD(ElementwiseOptimizer):
                 self.state[p]["momentum_buffer"] = jitgrad.zeros_like(p, requires_grad=False)
             if chosen:
                 buffers = [self.state[p]["momentum_buffer"] for p in chosen]
-                self._launch(
-                    group, loops.sgd_momentum, [chosen, [p._grad for p in chosen], buffers],
-                    (lr, group["momentum"], group["dampening"], decay, group["nesterov"], maximize, first),
-                )  # fmt: skip
+                columns: list[list[Any]] = [chosen, [p._grad for p in chosen], buffers]
+                self._launch(group, loop, columns, self._numbers(group, first))
 
     def _moved(self, group: Group) -> list[Tensor]:
         params = [p for p in group["params"] if p._grad is not None]

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.compile_ahead import ask
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
 from jitgrad.kernels.launch import Kernel, Loop, loop
@@ -29,6 +30,7 @@ __all__ = [
     "Foreach",
     "adagrad",
     "adam",
+    "ask_for_step",
     "foreach",
     "rmsprop",
     "sgd",
@@ -287,6 +289,13 @@ def _plain_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def foreach(loop: Loop, count: int) -> Foreach:
     """Return the kernel that runs ``loop`` over ``count`` parameters."""
     return Foreach(loop, count)
+
+
+def ask_for_step(loop: Loop, dtype: np.dtype[Any], numbers: Sequence[Any]) -> None:
+    """Have the kernel of ``foreach`` compiled ahead, for parameters of a dtype and such numbers."""
+    run = _compiled(loop, dtype, np.dtype(np.float32))
+    args = np.zeros(1, np.uintp), -1, 0, 1, *numbers
+    ask(run.made, tuple([run.typeof_pyval(a) for a in args]))
 
 
 # Elements from which two threads are quicker, by a tenth for Adam; to share the work costs 15 us.

@@ -105,3 +105,18 @@ z.backward()
 print(w.grad.tolist())
 """
     assert run(tmp_path, program) == run(tmp_path / "alone", program, JITGRAD_COMPILE_AHEAD="0")
+
+
+def test_the_kernel_of_an_optimizer_is_compiled_ahead(tmp_path):
+    program = """
+x.exp()  # something is compiled
+for kind, options in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.AdamW, {}), (torch.optim.RMSprop, {})):
+    optimizer = kind([x], lr=0.1, **options)
+    x.grad = torch.ones_like(x)
+    compile_ahead.finish()
+    before = statistics.compiled
+    optimizer.step()
+    print(statistics.compiled - before)
+    compile_ahead.begin()
+"""
+    assert run(tmp_path, program) == ["0", "0", "0"]
