@@ -84,7 +84,7 @@ _wanted: set[Any] = set()  # (key of a kernel's text, argument types) that were 
 
 
 def _start() -> subprocess.Popen[bytes]:
-    program = _PROGRAM.format(path=sys.path, package=str(Path(__file__).parents[1]))
+    program = _PROGRAM.format(path=list(map(str, sys.path)), package=str(Path(__file__).parents[1]))
     settings = {"JITGRAD_CACHE_DIR": str(cache_directory().parent), "JITGRAD_COMPILE_AHEAD": "0"}
     return subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, **settings}, stdin=subprocess.PIPE,

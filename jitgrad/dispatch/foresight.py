@@ -46,8 +46,9 @@ def foreseen(op: Any, record: Callable[..., Any], prepare: Callable[[Any], None]
             node = made or node_of(out._edge)
             if prepare is not None:
                 prepare(node)
-            with _rehearsal([out]) as stage:
-                _rehearse_backward(stage, node, out._layout)
+            if _foresees(op):
+                with _rehearsal([out]) as stage:
+                    _rehearse_backward(stage, node, out._layout)
         return made
 
     return record_and_rehearse

@@ -120,3 +120,14 @@ for kind, options in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.AdamW, 
     compile_ahead.begin()
 """
     assert run(tmp_path, program) == ["0", "0", "0"]
+
+
+def test_constants_that_plans_keep_are_made(tmp_path):
+    program = """
+x.exp()  # something is compiled
+x = x.detach().requires_grad_()
+for result in (torch.native_layer_norm(x, (10,), None, None, 1e-5)[0], x.var(1), x.median(1)[0], x.cumprod(1)):
+    (g,) = torch.autograd.grad(result.square().sum(), x)
+    print(*g.flatten().tolist())
+"""
+    assert run(tmp_path, program) == run(tmp_path / "alone", program, JITGRAD_COMPILE_AHEAD="0")
