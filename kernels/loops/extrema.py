@@ -9,8 +9,8 @@ from jitgrad.kernels.words.rows import _from_rank, _mirrored, _rank
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
-    "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
-    "xor_columns", "xor_rows",
+    "any_columns", "any_rows", "extreme_columns", "extreme_rows", "find_rows", "locate_columns", "locate_rows",
+    "place", "share", "xor_columns", "xor_rows",
 ]  # fmt: skip
 
 # Elements from which two threads are clearly quicker: a comparison takes three times as long as an addition.
@@ -31,18 +31,48 @@ def row_largest(row):
     return _from_rank(best)
 
 
+def row_extremum(row, largest):
+    """The largest or smallest element of a row, NaN if there is one."""
+    if largest:
+        return row_largest(row)
+    best = _rank(_mirrored(row[0]))
+    for i in range(row.size):
+        best = max(best, _rank(_mirrored(row[i])))
+    return _mirrored(_from_rank(best))
+
+
+def first_place(row, wanted):
+    """Where a row first holds its extremum ``wanted``, or a NaN if that is one."""
+    last, i = row.size - 1, 0
+    # By blocks, the first place in each as the least of numbers: for vector instructions, which a loop that stops at
+    # the first hit can't have.
+    while i + 32 <= last:
+        part, place = row[i : i + 32], np.int32(32)
+        for k in range(np.int32(part.size)):
+            hit = (part[k] == wanted) | (part[k] != part[k])
+            place = min(place, np.int32(k) if hit else np.int32(32))
+        if place < 32:
+            return i + place
+        i += 32
+    # Ends at the last element at the latest: the value is known to be there.
+    while i < last and not (row[i] == wanted or row[i] != row[i]):
+        i += 1
+    return i
+
+
 @loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def extreme_rows(x, out, largest):
     """The largest or smallest of each row (n >= 1); NaN where there is one."""
     for r in range(x.shape[0]):
-        row = x[r]
-        if largest:
-            out[r] = row_largest(row)
-        else:
-            best = _rank(_mirrored(row[0]))
-            for i in range(row.size):
-                best = max(best, _rank(_mirrored(row[i])))
-            out[r] = _mirrored(_from_rank(best))
+        out[r] = row_extremum(x[r], largest)
+
+
+@loop(split=("x", "out", "index"), grain=_SPLIT_SIZE)
+def find_rows(x, out, index, largest):
+    """`extreme_rows` and where each first stands, while a row is in the cache."""
+    for r in range(x.shape[0]):
+        out[r] = row_extremum(x[r], largest)
+        index[r] = first_place(x[r], out[r])
 
 
 @loop(split=("x", "out"), grain=_SPLIT_SIZE)
@@ -62,20 +92,8 @@ def extreme_columns(x, out, largest):
 @loop(split=("x", "value", "index"), grain=_SPLIT_SIZE)
 def locate_rows(x, value, index):
     """Where each row first holds ``value``, or a NaN if that is its extremum."""
-    last = x.shape[1] - 1
     for r in range(x.shape[0]):
-        row, wanted, i, found = x[r], value[r], 0, False
-        # Blocks of 32 that don't hold it are skipped: all of a block is compared by vector instructions, which a loop
-        # that stops at the first hit can't have.
-        while i + 32 <= last and not found:
-            part = row[i : i + 32]
-            for k in range(part.size):
-                found |= (part[k] == wanted) | (part[k] != part[k])
-            i += 0 if found else 32
-        # Ends at the last element at the latest: the value is known to be there.
-        while i < last and not (row[i] == wanted or row[i] != row[i]):
-            i += 1
-        index[r] = i
+        index[r] = first_place(x[r], value[r])
 
 
 @loop(split=("x", "value", "index"), grain=_SPLIT_SIZE)

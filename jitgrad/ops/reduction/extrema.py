@@ -78,11 +78,12 @@ def _with_places(x: Layout, dim: Any, keepdim: bool, op: str, largest: bool, res
     plan = plan_reduction(x, dim, keepdim)
     if x.numpy_dtype == np.bool_ or not plan.short:
         return lambda x, *_: results(*_located(x, plan, largest))
+    arrays = plan.blocks_of("x"), Written(0, plan.target), Written(1, plan.target)
+    layouts = plan.layout(x.numpy_dtype), plan.layout(np.dtype(np.int64))
+    if plan.flat:
+        return Launches([(kernels.find_rows, *arrays, largest)], layouts, 2, results)
     found = plan.launches(EXTREMES, x.numpy_dtype, largest)
-    kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
-    locate = kernel, plan.blocks_of("x"), Written(0, plan.target), Written(1, plan.target)
-    layouts = *found.layouts, plan.layout(np.dtype(np.int64))
-    return Launches([*found.launches, locate], layouts, 2, results)
+    return Launches([*found.launches, (kernels.locate_columns, *arrays)], layouts, 2, results)
 
 
 def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
@@ -93,15 +94,20 @@ def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
 
 
 def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Tensor]:
-    """Extrema along one dim (or all), and their places, in a second pass over ``x``.
+    """Extrema along one dim (or all), and their places: found by a second pass, or by one over each row.
 
-    The first pass compares values only, which compilers vectorise; the second ends, row by row, at the first hit.
+    The first pass compares values only, which compilers vectorise; the second ends at the first hit.
     """
     numbers = _orderable(x)
-    out = plan.reduce(EXTREMES, numbers, numbers._layout.numpy_dtype, largest)
-    index = plan.empty(np.dtype(np.int64))
-    kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
-    launch(kernel, plan.read(numbers), out._data.reshape(plan.target), index._data.reshape(plan.target))
+    dtype, index = numbers._layout.numpy_dtype, plan.empty(np.dtype(np.int64))
+    places = index._data.reshape(plan.target)
+    if plan.flat and not plan.cuts():
+        out = plan.empty(dtype)
+        launch(kernels.find_rows, plan.read(numbers), out._data.reshape(plan.target), places, largest)
+    else:
+        out = plan.reduce(EXTREMES, numbers, dtype, largest)
+        kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
+        launch(kernel, plan.read(numbers), out._data.reshape(plan.target), places)
     return out if numbers is x else _seen_as(out, np.bool_), index
 
 

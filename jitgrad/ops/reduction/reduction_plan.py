@@ -98,6 +98,10 @@ class ReductionPlan:
         """Tensor ``name`` of this layout as a kernel's argument, in the shape ``source``."""
         return Read(name, self.source if self.natural else self.read)
 
+    def cuts(self) -> bool:
+        """Whether single reductions are cut, since there are fewer of them than threads."""
+        return not self.short and self.blocks[0] < threads.get_num_threads()
+
     def launches(self, kernels: tuple[Kernel, Kernel], dtype: np.dtype[Any], *options: Any) -> Any:
         """What a planned function of ``x`` returns for the launch of the kernel for (rows, columns): see ``reduce``."""
         if not self.short:  # whether it is cut depends on the number of threads
@@ -128,7 +132,7 @@ class ReductionPlan:
         data = empty_for(layout)
         source = x._data.reshape(self.source) if self.natural else self.read(x)
         kernel = kernels[0] if self.flat else kernels[1]
-        if self.short or self.blocks[0] >= threads.get_num_threads():
+        if not self.cuts():
             launch(kernel, source, data.reshape(self.target), *options)
         else:
             _reduce_chunks(kernel, source, data.reshape(self.target), options)

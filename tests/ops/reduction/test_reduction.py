@@ -418,3 +418,22 @@ def test_equal_of_layouts_and_values():
     assert torch.equal(torch.ones(0), torch.ones(0))
     z = torch.tensor([1 + 2j])
     assert torch.equal(z.conj(), z.conj()) and not torch.equal(z.conj(), z)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 63, 64, 65, 97])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "int8"])
+def test_places_of_extrema_in_rows_of_any_length(n, dtype):
+    rng = np.random.default_rng(n)
+    x = rng.integers(-9, 9, (1200, n)).astype(dtype)  # many equal ones
+    if "float" in dtype:
+        x[rng.random(x.shape) < 0.01] = np.nan
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            for name in ("max", "min"):
+                values, places = getattr(torch.tensor(x), name)(1)
+                np.testing.assert_array_equal(places.numpy(), getattr(np, f"arg{name}")(x, 1))
+                np.testing.assert_array_equal(values.numpy(), getattr(np, name)(x, 1))
+    finally:
+        torch.set_num_threads(before)
