@@ -217,7 +217,8 @@ def _with_constants(text: str) -> str:
 class KernelText(NamedTuple):
     """A kernel's complete text and the options it is compiled with.
 
-    key: the hash of both, under which machine code is kept. code: the text's code object, marshalled.
+    key: the hash of both, under which machine code is kept. code: the text's code object, marshalled. writes: the
+    positions of the parameters that it stores into, where that was found out.
     """
 
     name: str
@@ -227,6 +228,7 @@ class KernelText(NamedTuple):
     allocates: bool
     key: str
     code: bytes
+    writes: tuple[int, ...] | None = None
 
 
 def kernel_text(

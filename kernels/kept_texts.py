@@ -21,15 +21,20 @@ from typing import Any
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 from jitgrad.kernels.compiler import KernelText
 
-__all__ = ["kept_text"]
+__all__ = ["is_kept", "kept_text"]
 
 _LOOPS = "jitgrad.kernels.loops."  # the package of the loops whose texts are kept
 _FOLDERS = ("", "codegen", "loops", "words")  # of the sources that decide these
 
 
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Whether texts of a loop are kept: of one of ours."""
+    return (function.__module__ or "").startswith(_LOOPS)
+
+
 def kept_text(function: Callable[..., Any], variant: str, make: Callable[[], KernelText]) -> KernelText:
     """The text of a loop's ``variant``, from disk; else what ``make`` returns, which is then kept there."""
-    if not (function.__module__ or "").startswith(_LOOPS):
+    if not is_kept(function):
         return make()
     decides = function.__module__, function.__qualname__, function.__name__, variant, _sources()
     digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:24]

@@ -26,7 +26,7 @@ from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
-from jitgrad.kernels.kept_texts import kept_text
+from jitgrad.kernels.kept_texts import is_kept, kept_text
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.statistics import compilation
@@ -187,7 +187,7 @@ class Loop(Kernel):
         self.parts: dict[np.dtype[Any], SplitCall] = {}  # of those, the ones that have been run on several threads
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes that are not there yet: ``writes`` is read off the text when first asked for."""
+        """Attributes that are not there yet: ``writes`` is read off the text if it is asked for before any variant."""
         if name != "writes":
             raise AttributeError(f"a loop kernel has no attribute {name!r}")
         self.writes = self.source.writes
@@ -199,7 +199,8 @@ class Loop(Kernel):
 
     def _text(self, dtype: str) -> KernelText:
         text = self.text(dtype)
-        return kernel_text(self.name, text, self.fastmath, allocates=makes_arrays(text))
+        made = kernel_text(self.name, text, self.fastmath, allocates=makes_arrays(text))
+        return made._replace(writes=self.source.writes) if is_kept(self.source.function) else made
 
     def origin(self) -> str:
         """Where the text of the latest variant is."""
@@ -216,6 +217,8 @@ class Loop(Kernel):
         elif dtype not in self.variants:
             start = time.perf_counter()
             made = kept_text(self.source.function, f"{dtype.name} {self.source.inline}", lambda: self._text(dtype.name))
+            if made.writes is not None:
+                self.writes = made.writes
             self.variants[dtype] = compile_kernel(made)
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]

@@ -17,8 +17,9 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.compile_ahead import ask
-from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.compiler import KernelText, compile_kernel, kernel_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
+from jitgrad.kernels.kept_texts import kept_text
 from jitgrad.kernels.launch import Kernel, Loop, loop
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import FIRST, LAST, PART, SplitCall
@@ -225,8 +226,14 @@ class Foreach(Kernel):
         self.loop, self.count = loop, count
         self.counted = sum(p in COUNTERS for p in parameters)
         self.arrays, self.scalars = parameters[:first], parameters[first:]
-        writes = tuple(w * count + k for w in loop.writes for k in range(count))
-        super().__init__(f"{loop.name}_foreach", self._run, writes)
+        self.name, self.call = f"{loop.name}_foreach", self._run  # ``writes`` is left to __getattr__
+
+    def __getattr__(self, name: str) -> Any:
+        """``writes`` when first asked for: most programs never do, and it is read off the loop's text."""
+        if name != "writes":
+            raise AttributeError(f"a kernel has no attribute {name!r}")
+        self.writes = tuple(w * self.count + k for w in self.loop.writes for k in range(self.count))
+        return self.writes
 
     def _run(self, *args: Any) -> None:
         if type(args[0]) is not np.ndarray:
@@ -310,6 +317,15 @@ def _in_parts(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Split
 
 @functools.cache
 def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
+    variant = f"all of {dtype.name}, counted in {counter.name}"
+    made = kept_text(loop.source.function, variant, lambda: _text_of_all(loop, dtype, counter))
+    if made.writes is not None:
+        loop.writes = made.writes
+    return compile_kernel(made)
+
+
+def _text_of_all(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> KernelText:
+    """The text that does a loop over all parameters; ``writes`` are those of the loop."""
     kernel = foreach(loop, 1)
     arrays = kernel.arrays
     plain, counters = arrays[: len(arrays) - kernel.counted], range(len(arrays) - kernel.counted, len(arrays))
@@ -321,4 +337,4 @@ def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
         copies="; ".join([_COPY.format(k=k) for k in counters]),
         counters="\n".join([_COUNTER.format(k=k, head=_HEAD) for k in counters]),
     )  # fmt: skip
-    return compile_text(f"{loop.name}_all", text, allocates=False)
+    return kernel_text(f"{loop.name}_all", text, allocates=False)._replace(writes=loop.source.writes)
