@@ -37,9 +37,14 @@ def _user_cache() -> Path:
 
 def _stamp() -> str:
     """Names everything outside the kernel's text that its machine code depends on."""
-    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
+    return _stamp_of(*map(os.environ.get, ("NUMBA_OPT", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")))
+
+
+@functools.cache
+def _stamp_of(level: str | None, name: str | None, chosen: str | None) -> str:
+    settings = [] if level is None else [f"NUMBA_OPT={level}"]
     host = processor()
-    cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
+    cpu, features = name or host[0], chosen or host[1]
     decides = _FORMAT, features, NO_GATHERS, settings, llvm.get_process_triple()
     digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"

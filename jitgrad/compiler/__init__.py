@@ -8,7 +8,8 @@ afterwards.
 `memory` says where arrays are in a run, `kept` which gradients may be written to again, `families` which results share
 memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later.
 Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what
-`flow` knows about its variables and `crossing` about their values; `definitions` turns code to trees and back.
+`flow` knows about its variables and `crossing` about their values; `definitions` turns code to trees and back, and
+`kept_code` keeps what became of jitgrad's own functions on disk.
 A compiled module is one that calls a compiled function (`optimized_module`).
 
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends

@@ -27,6 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
+from jitgrad.compiler.kept_code import kept_code, steps_of
 from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
@@ -42,7 +43,19 @@ def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
-    node = known or definition(code)
+    if known is not None:
+        return _rewritten_tree(known, code, qualname)
+
+    def rewrite() -> tuple[CodeType, bool]:
+        node = definition(code)
+        # The file may have changed since it was imported; what was made of another text is not to be kept.
+        as_imported = steps_of(code_of(copied(node), code, [])) == steps_of(code)
+        return _rewritten_tree(node, code, qualname), as_imported
+
+    return kept_code(code, qualname, rewrite)
+
+
+def _rewritten_tree(node: ast.FunctionDef | ast.Lambda, code: CodeType, qualname: str) -> CodeType:
     return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
 
 
