@@ -13,12 +13,10 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
-import queue
 import subprocess
 import sys
 import threading
 from contextlib import suppress
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +41,10 @@ class _Compiler:
     """The other process, and the thread that starts it and hands it what is asked for, so that nobody waits for it."""
 
     def __init__(self) -> None:
+        import queue  # here, since most processes compile nothing
+
         self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.nothing_asked = queue.Empty
         self.process: subprocess.Popen[bytes] | None = None
         self.pid = os.getpid()
         # A daemon, since it may wait for a pipe when this process ends. Nothing is lost with it.
@@ -58,7 +59,7 @@ class _Compiler:
         with suppress(OSError):  # no process to be had, or it was killed
             self.process = _start()
             assert self.process.stdin is not None
-            with suppress(queue.Empty):
+            with suppress(self.nothing_asked):
                 while (wanted := self.asked.get(timeout=_IDLE)) is not None:
                     pickle.dump(wanted, self.process.stdin)
                     self.process.stdin.flush()
@@ -97,7 +98,8 @@ def _possible() -> bool:
 
     Not in one that multiprocessing has started: its siblings have the other cores.
     """
-    if os.environ.get("JITGRAD_COMPILE_AHEAD") == "0" or parent_process() is not None:
+    siblings = sys.modules.get("multiprocessing.process")  # one that multiprocessing has started imports it
+    if os.environ.get("JITGRAD_COMPILE_AHEAD") == "0" or (siblings and siblings.parent_process() is not None):
         return False
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # Of an embedded Python it names the program that embeds it.
