@@ -58,13 +58,13 @@ class _Compiler:
     def _hand_over(self) -> None:
         with suppress(OSError):  # no process to be had, or it was killed
             self.process = _start()
-            assert self.process.stdin is not None
+            pipe = self.process.stdin
+            assert pipe is not None
             with suppress(self.nothing_asked):
                 while (wanted := self.asked.get(timeout=_IDLE)) is not None:
-                    pickle.dump(wanted, self.process.stdin)
-                    self.process.stdin.flush()
-            pickle.dump(None, self.process.stdin)  # a forked child may hold the pipe open
-            self.process.stdin.close()
+                    pipe.write(pickle.dumps(wanted))
+            pipe.write(pickle.dumps(None))  # a forked child may hold the pipe open
+            pipe.close()
         if self.process is not None:
             self.process.wait()
 
@@ -87,8 +87,9 @@ _wanted: set[Any] = set()  # (key of a kernel's text, argument types) that were 
 def _start() -> subprocess.Popen[bytes]:
     program = _PROGRAM.format(path=list(map(str, sys.path)), package=str(Path(__file__).parents[1]))
     settings = {"JITGRAD_CACHE_DIR": str(cache_directory().parent), "JITGRAD_COMPILE_AHEAD": "0"}
+    # Without a buffer, which Python would try to write out when it ends.
     return subprocess.Popen(
-        [sys.executable, "-c", program], env={**os.environ, **settings}, stdin=subprocess.PIPE,
+        [sys.executable, "-c", program], env={**os.environ, **settings}, bufsize=0, stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

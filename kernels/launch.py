@@ -4,7 +4,8 @@ A kernel is anything with a ``name``, a ``call`` and the positions of the argume
 writes: an emitted elementwise loop, a hand-written loop (``@loop``), or a routine of a library
 under a name (``@library``). Whoever wants to see, count, time or record launches adds a function
 to ``observers``; its method ``before``, if it has one, is called ahead of a launch, which is left
-out if that returns True. What of the launch's seconds went into machine code stands in ``compiler.compilation``.
+out if that returns True. What of the launch's seconds went into machine code stands in
+``statistics.compilation``.
 """
 
 from __future__ import annotations
