@@ -2,7 +2,7 @@
 
 A process whose kernels aren't on disk yet spends seconds in Numba, on one core, since Numba's compiler has one lock and
 is Python. Once it has met a kernel that has to be compiled, whoever knows which others will follow (the backward
-kernels of what was just recorded, `dispatch/backward_ahead.py`) may `ask` for them. The other process puts them into
+kernels of what is being recorded, `dispatch/foresight.py`) may `ask` for them. The other process puts them into
 the cache, where this one finds them; of a kernel that both come to at once the second waits for the first
 (`cache_lock.py`). It ends with this one, or when nothing was asked for during `_IDLE` seconds, and what it can't do is
 compiled when it is needed, as ever. ``JITGRAD_COMPILE_AHEAD=0`` turns it off.
@@ -16,6 +16,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,7 @@ class _Compiler:
     """The other process, and the thread that starts it and hands it what is asked for, so that nobody waits for it."""
 
     def __init__(self) -> None:
-        import queue  # here, since most processes compile nothing
-
-        self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.nothing_asked = queue.Empty
+        self.asked, self.come = deque[Any](), threading.Semaphore(0)
         self.process: subprocess.Popen[bytes] | None = None
         self.pid = os.getpid()
         # A daemon, since it may wait for a pipe when this process ends. Nothing is lost with it.
@@ -60,18 +58,17 @@ class _Compiler:
             self.process = _start()
             pipe = self.process.stdin
             assert pipe is not None
-            with suppress(self.nothing_asked):
-                while (wanted := self.asked.get(timeout=_IDLE)) is not None:
-                    pipe.write(pickle.dumps(wanted))
+            while self.come.acquire(timeout=_IDLE) and (wanted := self.asked.popleft()) is not None:
+                pipe.write(pickle.dumps(wanted))
             pipe.write(pickle.dumps(None))  # a forked child may hold the pipe open
             pipe.close()
         if self.process is not None:
             self.process.wait()
 
-    def finish(self) -> None:
-        """Wait until it has compiled all that was asked for, and has ended."""
-        self.asked.put(None)
-        self.thread.join()
+    def ask(self, wanted: Any) -> None:
+        """Hand over a kernel's text with its argument types; None ends it when it has done all before that."""
+        self.asked.append(wanted)
+        self.come.release()
 
     def stop(self) -> None:
         """End it at once."""
@@ -122,15 +119,16 @@ def begun() -> bool:
 
 def ask(made: Any, types: tuple[Any, ...]) -> None:
     """Have the kernel of a `KernelText` compiled for these Numba types, unless that was asked for before."""
-    if begun() and (made.key, types) not in _wanted:
+    if _compiler is not None and _compiler.alive() and (made.key, types) not in _wanted:
         _wanted.add((made.key, types))
-        _compiler.asked.put((made, types))  # type: ignore[union-attr]
+        _compiler.ask((made, types))
 
 
 def finish() -> None:
     """Wait until all that was asked for is compiled."""
-    if begun():
-        _compiler.finish()  # type: ignore[union-attr]
+    if _compiler is not None and _compiler.alive():
+        _compiler.ask(None)
+        _compiler.thread.join()
 
 
 @atexit.register

@@ -135,7 +135,7 @@ class Kernel:
         return _origin(self.call) or self.name
 
     def compiled_for(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """What a launch on ``args`` calls in the end, which is compiled for its argument types, and these arguments."""
+        """(the function that a launch on ``args`` ends up calling, its arguments): a dispatcher, if it is compiled."""
         return getattr(self.call, "run", self.call), args  # run: of a SplitCall
 
 

@@ -11,6 +11,7 @@ import dis
 import functools
 import hashlib
 import marshal
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 def kept_code(code: CodeType, qualname: str, rewrite: Callable[[], tuple[CodeType, bool]]) -> CodeType:
     """The rewritten code of a function, from disk; else that of ``rewrite()``, which is kept if that says so."""
-    if not code.co_filename.startswith(f"{_PACKAGE}/"):
+    if not code.co_filename.startswith(f"{_PACKAGE}{os.sep}"):
         return rewrite()[0]
     digest = hashlib.sha256(repr((qualname, _described(code), _sources())).encode()).hexdigest()[:24]
     path = cache_directory() / f"{code.co_name.strip('<>')}-{digest}.code"
@@ -54,8 +55,8 @@ def _described(value: Any) -> Any:
 
 
 def steps_of(code: CodeType) -> list[Any]:
-    """What code does, step by step, whatever it knows of its module: a call of ``F.relu`` is another one after
-    ``import F``."""
+    """The instructions of code, as they are wherever it stands: Python calls ``F.relu`` by others where it sees that
+    ``F`` was imported."""
     jumps, found = {*dis.hasjrel, *dis.hasjabs}, list[Any]()
     for step in dis.get_instructions(code):
         value = step.argval

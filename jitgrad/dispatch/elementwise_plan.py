@@ -83,7 +83,10 @@ class BackwardPlan:
         self.vjp: Callable[..., Any] = self._backward()
 
     def _recorded_first(self, record: Callable[..., Any], node: Any) -> None:
-        """After the first node: others are not asked for. It has no numbers yet, of which only the type matters."""
+        """Called with the plan's first node, ahead of the rehearsal of its backward: later nodes have none.
+
+        The node gets its operands' numbers afterwards. Of these a rehearsal needs the type alone.
+        """
         self.record = record
         number = +self.forward.dtype.type(1).item()  # + makes an int of True
         node.scalars = dict.fromkeys(self.scalar_names, number)

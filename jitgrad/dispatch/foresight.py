@@ -35,7 +35,7 @@ def foreseen(op: Any, record: Callable[..., Any], prepare: Callable[[Any], None]
     """``record(out, *args)``, which makes a node of ``op``, for a first call: its backward is rehearsed, too.
 
     Where nothing is compiled ahead, and of a user's op, whose rules are not ours to call, it is ``record`` itself.
-    prepare: called with the node first.
+    prepare: called with the node before that.
     """
     if not _foresees(op):
         return record
@@ -91,11 +91,15 @@ def _rehearse_backward(stage: _Stage, node: Node, layout: Layout) -> None:
 
 
 class _Stage:
-    """An observer of launches in the place of those of one thread; ``needed``: what these would compile, in order."""
+    """An observer that leaves out the launches of its thread that touch certain memory.
+
+    needed: (text, argument types) of the kernels that these would compile, in order. left_out: that memory by id: the
+    op's arguments, the gradient, and all that would be computed from them.
+    """
 
     def __init__(self) -> None:
         self.thread, self.needed = threading.get_ident(), list[tuple[Any, Any]]()
-        self.made_up: dict[int, Any] = {}  # by id, memory whose numbers are arguments or don't matter
+        self.left_out: dict[int, Any] = {}
 
     def begin_with(self, tensors: Iterable[Any]) -> None:
         """Leave out what depends on these tensors."""
@@ -105,12 +109,12 @@ class _Stage:
     def _spread(self, array: Any) -> None:
         if isinstance(array, np.ndarray):
             root = owner_of(array)
-            self.made_up[id(root)] = root
+            self.left_out[id(root)] = root
 
     def before(self, kernel: Kernel, args: tuple[Any, ...]) -> bool:
         """Whether to leave out a launch, which this thread is about to do."""
         arrays = [a for a in args if isinstance(a, np.ndarray)]
-        if threading.get_ident() != self.thread or self.made_up.keys().isdisjoint([id(owner_of(a)) for a in arrays]):
+        if threading.get_ident() != self.thread or self.left_out.keys().isdisjoint([id(owner_of(a)) for a in arrays]):
             return False
         for k in kernel.writes:
             self._spread(args[k])
@@ -127,7 +131,7 @@ class _Stage:
 
 @contextmanager
 def _rehearsal(tensors: Iterable[Any]) -> Iterator[_Stage]:
-    """What depends on these tensors is not computed in the block; what it would compile is asked for at its end."""
+    """In the block nothing is computed that depends on these tensors; the kernels for that are asked for at its end."""
     stage = _Stage()
     stage.begin_with(tensors)
     observers.append(stage)
