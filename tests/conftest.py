@@ -17,7 +17,7 @@ jitgrad.set_warn_always(True)  # else what is warned of once depends on the test
 if SIMULATED:
     # Numba's simulator starts a Python thread for each of CUDA's and polls whether they have ended. Each wait for
     # Python's lock takes a switch interval, 5 ms by default: two thirds of the tests' time.
-    sys.setswitchinterval(1e-3)
+    sys.setswitchinterval(1e-4)
 
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
 

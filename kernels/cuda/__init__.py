@@ -8,5 +8,5 @@ files cost an import and nothing else. Ops and rules have no place here: none kn
 
 Floor: above ``launch``, below the table. Read `provider` first. Anything that has no device form raises PyTorch's
 error for a missing kernel. Under ``NUMBA_ENABLE_CUDASIM=1`` Numba's simulator runs the same texts, which is how the
-tests check them where there is no GPU.
+tests check them where there is no GPU; `simulator` puts right what it does otherwise than a GPU.
 """

@@ -14,7 +14,6 @@ import importlib
 import linecache
 import math
 import os
-import types
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
+from jitgrad.kernels.cuda import simulator
 from jitgrad.kernels.cuda.driver import SIMULATED, Constant
 from jitgrad.kernels.cuda.grid import THREADS, Grid, keep_while_noted
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
@@ -47,6 +47,8 @@ def provider() -> Any:
         try:
             module = importlib.import_module(f"{package}.cuda")
             if module.is_available():
+                if SIMULATED:
+                    simulator.correct(module)
                 return module
         except Exception:  # not installed, or it cannot start the driver: as good as absent
             continue
@@ -93,39 +95,12 @@ def memory_info() -> tuple[int, int]:
 # -- compiling -------------------------------------------------------------------------------------
 
 
-def _rounded(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of Python's ``math`` whose result has its argument's dtype, and that never raises."""
-
-    def rounded(*args: Any) -> Any:
-        kind = np.result_type(*args).type
-        try:
-            return kind(function(*args))
-        except ValueError:
-            return kind(math.nan)
-        except OverflowError:
-            return kind(math.inf)
-
-    return rounded
-
-
-def _simulated_math() -> Any:
-    """What ``math`` is in simulated kernels: precision and special values as on the device."""
-    names = {
-        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-        "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
-    }  # fmt: skip
-    known = {n: getattr(np, names.get(n, n), None) or _rounded(f) for n, f in vars(math).items() if callable(f)}
-    known["lgamma"] = _rounded(lambda x: math.inf if x <= 0 and x == int(x) else math.lgamma(x))
-    return types.SimpleNamespace(**known)
-
-
 @functools.cache
 def _names() -> dict[str, Any]:
     # What every device text may name; libdevice are CUDA's mathematical functions.
     cuda = provider()
     if SIMULATED:
-        known = {n + f: getattr(np, n) for n in ("rint", "trunc", "exp2") for f in ("", "f")}
-        return {"cuda": cuda, "np": np, "math": _simulated_math(), "libdevice": types.SimpleNamespace(**known)}
+        return {"cuda": cuda, "np": np, **simulator.names()}
     return {"cuda": cuda, "np": np, "math": math, "libdevice": cuda.libdevice}
 
 
@@ -154,24 +129,13 @@ def compile_cuda(name: str, text: str) -> Any:
     exec(compile(text, filename, "exec"), scope)
     function = scope[name]
     if SIMULATED:
-        return provider().jit(_quiet(function))
+        return provider().jit(simulator.quiet(function))
     if path is not None:
         try:
             return provider().jit(cache=True)(function)
         except (RuntimeError, TypeError, ValueError):  # the provider cannot cache here
             pass
     return provider().jit(function)
-
-
-def _quiet(function: Callable[..., None]) -> Callable[..., None]:
-    """The function without NumPy's warnings of overflow: in the simulator scalars are NumPy's."""
-
-    def quiet(*args: Any) -> None:
-        with np.errstate(all="ignore"):
-            function(*args)
-
-    # The simulator replaces the module ``cuda`` in the globals of the function that it runs.
-    return types.FunctionType(quiet.__code__, function.__globals__, function.__name__, None, quiet.__closure__)
 
 
 # -- elementwise kernels ---------------------------------------------------------------------------
