@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from numba.core.registry import cpu_target
-
 from jitgrad.kernels.compiler import compile_kernel
+from jitgrad.kernels.tile_products import tiles_address
 
 __all__ = ["serve"]
 
@@ -35,9 +35,9 @@ def serve(stream: BinaryIO) -> None:
         come.release()
 
     threading.Thread(target=listen, daemon=True).start()
-    # What Numba would do at the first kernel, and takes a quarter of a second.
-    cpu_target.typing_context.refresh()
-    cpu_target.target_context.refresh()
+    with suppress(Exception):  # another Numba: all this is done where it is needed, too
+        importlib.import_module("jitgrad.kernels.pipeline").prepare()
+        tiles_address("f")  # the first product's: one library for matrices of all sizes
     while come.acquire() and (wanted := waiting.pop()) is not None:
         made, types = wanted
         with suppress(Exception):  # it is raised where the kernel is needed

@@ -19,13 +19,14 @@ from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
 from jitgrad.kernels.brief_lowering import BriefLower
 from jitgrad.kernels.loop_marks import MarkingLower
 from jitgrad.kernels.python_call import is_callable, python_function
 
-__all__ = ["InlinedPipeline", "KernelPipeline"]
+__all__ = ["InlinedPipeline", "KernelPipeline", "prepare"]
 
 # By name, since versions of Numba differ in which there are.
 _NEEDLESS = {
@@ -114,6 +115,13 @@ def _find_blas() -> None:
     finally:
         linalg.ensure_blas = check
     arraymath.ensure_blas = check
+
+
+def prepare() -> None:
+    """Import and register what Numba would at the first kernel, which takes a quarter of a second."""
+    _find_blas()
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 
 
 class _Pipeline(CompilerBase):
