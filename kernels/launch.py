@@ -25,7 +25,8 @@ from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted,
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_kernel, kernel_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
-from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
+from jitgrad.kernels.direct_call import refuse
+from jitgrad.kernels.direct_parts import direct_calls, is_direct
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.kept_texts import is_kept, kept_text
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
@@ -224,23 +225,20 @@ class Loop(Kernel):
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 
-    def ready(
-        self, dtype: np.dtype[Any], shapes: Sequence[Any]
-    ) -> tuple[Callable[..., None], tuple[int, ...]]:
+    def ready(self, dtype: np.dtype[Any], shapes: Sequence[Any]) -> tuple[Callable[..., None], tuple[int, ...]]:
         """What ``call`` would run for a dtype and arguments of these shapes (None: a number), and its last arguments.
 
-        ``call`` itself, if they are so large that the number of threads decides. An array that is always the same may
+        A `SplitCall`, if they are so large that the number of threads decides. An array that is always the same may
         stand in the place of its shape.
         """
         if self.pieces is None:
             leading = shapes[self.dtype_from]
             many = self.split and (leading is None or math.prod(leading) >= self.grain)
-            return (self.call if many else self.variant(dtype)), ()
+            return (self.in_parts(dtype) if many else self.variant(dtype)), ()
         one = np.zeros((), dtype)  # what counts pieces may ask for the size of an element
         count, elements = self.pieces(*[np.broadcast_to(one, s) if isinstance(s, tuple) else s for s in shapes])
-        if count > 1 and elements >= self.grain:
-            return self.call, ()
-        return self.variant(dtype), (0, count)
+        many = count > 1 and elements >= self.grain
+        return (self.in_parts(dtype) if many else self.variant(dtype)), (0, count)
 
     def in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""
@@ -324,8 +322,8 @@ def prepared(kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None
     """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call."""
     call, last = kernel.ready(dtype, shapes)
     known = [math.prod(s) for s in shapes if s is not None]  # 8 bytes each at most, but for complex numbers
-    direct = hasattr(call, "overloads") and 8 * sum(known) <= DIRECT_BYTES
-    return _preparer(len(shapes), bool(last), direct)(kernel, call, *(last or (0, 0)), DirectCalls(call))
+    direct = is_direct(call, 8 * sum(known))
+    return _preparer(len(shapes), bool(last), direct)(kernel, call, *(last or (0, 0)), direct_calls(call))
 
 
 def text_file(function: Any) -> str:

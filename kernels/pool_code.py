@@ -27,7 +27,7 @@ from jitgrad.kernels.machine_words import FLUSH, compiled_words
 
 __all__ = [
     "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "DATA", "FIRST", "GIVE_WAY", "LAST", "MOST_PARTS", "MOST_WORKERS",
-    "NAP", "PART", "PARTS", "RELEASE", "SCALAR", "SPINS", "STOP", "TYPE", "WAIT", "WORKERS", "WORKER_BYTES",
+    "NAP", "PART", "PARTS", "RELEASE", "SCALAR", "SETTING", "SPINS", "STOP", "TYPE", "WAIT", "WORKERS", "WORKER_BYTES",
     "compiled_pool",
 ]  # fmt: skip
 
@@ -37,6 +37,7 @@ TABLE, LEFT, BUSY, STOP = 128, 256, 384, 512
 WAIT, RELEASE, GIVE_WAY, SPINS, NAP = 640, 648, 656, 664, 672  # three functions' addresses, a number, a lock
 HELD = 392  # whether the caller of `claim` has a job
 MODE = 136  # the caller's float mode, which workers have while they do his jobs
+SETTING = 144  # changes with the number of threads that is asked for; see direct_parts.py
 WORKERS, WORKER_BYTES, MOST_WORKERS = 768, 128, 512  # of each worker: whether it sleeps, its lock
 PARTS_TABLE, MOST_PARTS = WORKERS + WORKER_BYTES * MOST_WORKERS, 256
 BLOCKS, BLOCK = PARTS_TABLE + 16 * MOST_PARTS, 2048  # the arguments of a part, in so many bytes
@@ -230,6 +231,11 @@ def split(packed):
     return error
 
 
+def run_taken(words):
+    """Do the jobs of a table, for who has taken the pool. ``words``: control, number of jobs, table, helpers."""
+    run_table(read(words), read(words + 16), read(words + 8), read(words + 24))
+
+
 def run(control, jobs, count, helpers):
     """Do the jobs of a table; 0 if the pool is busy, where nothing was done."""
     if swap(control + BUSY, 0, 1):
@@ -301,4 +307,4 @@ def compiled_pool():
         run_job, take_first, has_jobs, sleep, wake, publish, wait_for_workers, run_table, write_array, write_arguments,
         put_down,
     ]  # fmt: skip
-    return compiled_words("pool", [serve, split, run, start, claim, finish, stop, spin, flush], helpers)
+    return compiled_words("pool", [serve, split, run, run_taken, start, claim, finish, stop, spin, flush], helpers)

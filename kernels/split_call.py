@@ -21,7 +21,8 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.native_entry import entry, kernel_address
 from jitgrad.kernels.pool_code import ARRAY, BLOCK, CUT, FIRST, LAST, MOST_PARTS, PART, PARTS, SCALAR
 
-__all__ = ["CUT", "FIRST", "LAST", "PART", "PARTS", "SplitCall"]
+__all__ = ["CUT", "FIRST", "LAST", "PART", "PARTS", "SplitCall", "role_of"]
+
 
 class _Plan:
     """How the arguments of one combination of types are handed over."""
@@ -31,7 +32,7 @@ class _Plan:
     def __init__(self, run: Any, args: tuple[Any, ...], roles: Mapping[int, int]):
         signature = tuple(run.typeof_pyval(a) for a in args)
         run.compile(signature)
-        kinds = [_role(t, roles.get(k)) for k, t in enumerate(signature)]
+        kinds = [role_of(t, roles.get(k)) for k, t in enumerate(signature)]
         address, count = entry(signature)
         if None in kinds or 8 * count > BLOCK:
             raise NotImplementedError
@@ -55,7 +56,7 @@ class _Plan:
         return threads.run_split(count, self.pack, self.words, rows, parts, multiple, *words)
 
 
-def _role(kind: Any, role: int | None) -> int | None:
+def role_of(kind: Any, role: int | None) -> int | None:
     """How an argument of a Numba type is handed over; None if compiled code can't."""
     if isinstance(kind, types.Array):
         if role is None:
@@ -74,18 +75,19 @@ class SplitCall:
     PARTS (see `pool_code`); the others go to each part as they are. There are as many rows as arrays that are cut have;
     else the argument for LAST or PARTS says how many. multiple: all parts but the last end at a multiple of so many
     rows. elements: the number of elements, given the arguments, of which ``grain`` are worth a thread; without it all
-    threads take part. parts_per_thread: see ``loop``.
+    threads take part. parts_per_thread: see ``loop``. most: how many elements a part has at most; 0: there is no limit.
     """
 
     __slots__ = (
-        "cut", "elements", "grain", "last", "multiple", "parts_per_thread", "plans", "roles", "run", "text_file",
+        "cut", "elements", "grain", "last", "most", "multiple", "parts_per_thread", "plans", "roles", "run",
+        "text_file",
     )  # fmt: skip
 
     def __init__(
-        self, run: Any, roles: Mapping[int, int], elements: Callable[[tuple[Any, ...]], int] | None = None,
-        grain: int = 1, multiple: int = 1, parts_per_thread: int = 2,
+        self, run: Any, roles: Mapping[int, int], elements: Callable[[Sequence[Any]], int] | None = None,
+        grain: int = 1, multiple: int = 1, parts_per_thread: int = 2, most: int = 0,
     ):  # fmt: skip
-        self.parts_per_thread = parts_per_thread
+        self.parts_per_thread, self.most = parts_per_thread, most
         self.run, self.roles, self.text_file = run, roles, run.text_file
         self.elements, self.grain, self.multiple = elements, grain, multiple
         self.cut = next((k for k, role in roles.items() if role == CUT), None)
@@ -97,7 +99,7 @@ class SplitCall:
 
         Of an array the word is the address of Python's object, of a number its bits.
         """
-        rows, count, parts = self._cuts(args)
+        rows, count, parts = self.cuts(args)
         kinds = tuple(map(compute_fingerprint, args))
         if count < 2 or parts < 2:
             return None
@@ -108,16 +110,28 @@ class SplitCall:
         packed = plan.packed(threads.control(helpers), helpers, rows, parts, self.multiple, args)
         return plan, list(memoryview(packed).cast("q"))
 
-    def _cuts(self, args: tuple[Any, ...]) -> tuple[int, int, int]:
+    def roles_of(self, args: Sequence[Any]) -> dict[int, int]:
+        """``roles`` by positions that count from the first argument."""
+        return {k % len(args): role for k, role in self.roles.items()}
+
+    def cuts(self, args: Sequence[Any]) -> tuple[int, int, int]:
         """(rows, threads, parts) of a call."""
         rows = args[self.last] if self.cut is None else args[self.cut].shape[0]
-        count = threads.get_num_threads()
+        count, elements = threads.get_num_threads(), 0
         if self.elements is not None:
-            count = min(count, self.elements(args) // self.grain)
-        return rows, count, min(rows // self.multiple, self.parts_per_thread * count, MOST_PARTS)
+            elements = self.elements(args)
+            count = min(count, elements // self.grain)
+        parts = self.parts_per_thread * count
+        if self.most and parts * self.most < elements:
+            parts = elements // self.most
+        return rows, count, min(rows // self.multiple, parts, MOST_PARTS)
+
+    def edge(self, rows: int, part: int, parts: int) -> int:
+        """The first row of a part; that of the one after the last is the number of rows."""
+        return rows if part == parts else rows * part // parts // self.multiple * self.multiple
 
     def __call__(self, *args: Any) -> None:
-        rows, count, parts = self._cuts(args)
+        rows, count, parts = self.cuts(args)
         if count < 2 or parts < 2:
             self.run(*args)
             return
@@ -131,9 +145,8 @@ class SplitCall:
             threads.run_together(self._calls(rows, args))
 
     def _plan(self, args: tuple[Any, ...]) -> _Plan | None:
-        roles = {k % len(args): role for k, role in self.roles.items()}
         try:
-            plan = _Plan(self.run, args, roles)
+            plan = _Plan(self.run, args, self.roles_of(args))
         except Exception:  # by whatever Numba has changed; what is wrong with the kernel shows when Python calls it
             plan = None
         self.plans[tuple(map(compute_fingerprint, args))] = plan
@@ -141,7 +154,7 @@ class SplitCall:
 
     def _calls(self, rows: int, args: tuple[Any, ...]) -> list[threads.Job]:
         parts = min(rows // self.multiple, threads.get_num_threads())
-        edges = [rows * k // parts // self.multiple * self.multiple for k in range(parts)] + [rows]
+        edges = [self.edge(rows, k, parts) for k in range(parts + 1)]
         jobs = []
         for part, (first, last) in enumerate(zip(edges, edges[1:], strict=False)):
             numbers = {FIRST: first, LAST: last, PART: part, PARTS: parts}

@@ -25,7 +25,8 @@ from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.device_array import missing_kernel
-from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
+from jitgrad.kernels.direct_call import refuse
+from jitgrad.kernels.direct_parts import direct_calls, is_direct
 from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
 from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits, streams
 from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
@@ -123,7 +124,7 @@ def _launcher(
     if tail:
         constants.append(f"    {', '.join(tail)}, = tail")
     if direct:
-        constants.append("    calls, direct = DirectCalls(call), refuse")
+        constants.append("    calls, direct = direct_calls(call), refuse")
     values = [f"uploaded({t}._data)" if k in uploads else f"{t}._data" for k, t in enumerate(tensors)]
     forms = [_ARRAY["strided" if k in expanded else form] for k in range(inputs)] + [_ARRAY[form]] * outputs
     forms = [_ARRAY["flat"] if k in gapless else f for k, f in enumerate(forms)]
@@ -148,7 +149,7 @@ def _launcher(
         "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator, "uint16": np.dtype("u2"),
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
         "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
-        "DirectCalls": DirectCalls, "refuse": refuse,
+        "direct_calls": direct_calls, "refuse": refuse,
         "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
@@ -290,7 +291,7 @@ def plan_elementwise(
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
     strided = form in ("strided", "tiled strided")
     gapless = tuple([k for k, x in enumerate([*inputs, *outs]) if strided and x.contiguous and k not in expanded])
-    direct = nbytes <= DIRECT_BYTES and hasattr(kernel.call, "overloads") and (not counts[1] or dtype.kind != "c")
+    direct = is_direct(kernel.call, nbytes) and (not counts[1] or dtype.kind != "c")
     return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves, gapless, direct)
 
 

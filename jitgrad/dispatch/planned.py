@@ -31,7 +31,8 @@ from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.kernels.device_array import NoValues
-from jitgrad.kernels.direct_call import DIRECT_BYTES, DirectCalls, refuse
+from jitgrad.kernels.direct_call import refuse
+from jitgrad.kernels.direct_parts import direct_calls, is_direct
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
@@ -195,8 +196,8 @@ def compiled(made: Launches, arguments: dict[str, Any], half: dtype | None = Non
         texts = [_expression(a, arguments, made.layouts, constants, half is not None) for a in given]
         pattern.append(tuple(texts))
         call, last = _call(kernel, given, arguments, made.layouts)
-        direct.append(_given(given) if _is_short(kernel, call, given, arguments, made.layouts) else ())
-        calls.append(DirectCalls(call, [k for k, _ in direct[-1]]) if direct[-1] else call)
+        direct.append(_given(given) if _is_direct(kernel, call, given, arguments, made.layouts) else ())
+        calls.append(direct_calls(call, [k for k, _ in direct[-1]]) if direct[-1] else call)
         ends.append(tuple([f"c{len(constants) + k}" for k in range(len(last))]))
         constants += last
     used = len(constants)
@@ -269,17 +270,17 @@ def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layou
     return kernel.ready(layout.numpy_dtype, shapes)
 
 
-def _is_short(
+def _is_direct(
     kernel: Kernel, call: Any, given: Sequence[Any], arguments: dict[str, Any], layouts: Sequence[Layout]
 ) -> bool:  # fmt: skip
-    """Whether a launch runs a compiled function that is worth a direct call; see kernels/direct_call.py."""
+    """Whether a launch is worth a direct call; see kernels/direct_call.py."""
     viewed = any(isinstance(a, Read) and callable(a.view) for a in given)  # by a function, which may make a copy
-    if viewed or not isinstance(kernel, Loop) or not hasattr(call, "overloads"):
+    if viewed or not isinstance(kernel, Loop):
         return False
     read = [arguments[a.name] for a in given if isinstance(a, Read)]
     written = [layouts[a.number] for a in given if isinstance(a, Written)]
     constants = [a.nbytes for a in given if isinstance(a, np.ndarray)]
-    return sum([x.numel * x.numpy_dtype.itemsize for x in (*read, *written)], sum(constants)) <= DIRECT_BYTES
+    return is_direct(call, sum([x.numel * x.numpy_dtype.itemsize for x in (*read, *written)], sum(constants)))
 
 
 def _given(given: Sequence[Any]) -> tuple[tuple[int, str], ...]:

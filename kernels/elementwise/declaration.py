@@ -143,6 +143,9 @@ _kernels: dict[Any, Kernel] = {}
 # ops of a program are split and others of the same size are not, cores fetch halves from each other's caches: with one
 # size for both from 64 thousand on, gelu(x) * sigmoid(x) + tanh(x) and its gradient take 0.85 of the time.
 PARALLEL_SIZE, _COSTLY_SIZE = 1 << 16, 1 << 15
+# Elements of a part at most. Of fewer each thread has one part: in the next op it finds that in its own cache. More
+# parts than threads share out what is left where a thread comes late.
+_PART = 1 << 18
 
 
 def split_size(rules: Sequence[tuple[Rule, str]]) -> int:
@@ -234,8 +237,9 @@ class StridedKernel(ElementwiseKernel):
 
 def _in_parts(call: Callable[..., None], once: Sequence[bool], strided: bool, grain: int) -> SplitCall:
     """The kernel on threads; ``once`` says of each array whether it is of one element that is read once."""
+    shares = {"grain": grain, "parts_per_thread": 1, "most": _PART}
     if strided:  # it takes the first and last row of its part, and the arrays stay whole
-        return SplitCall(call, {-2: FIRST, -1: LAST}, lambda args: args[-1] * int(args[-4][-1]), grain)
+        return SplitCall(call, {-2: FIRST, -1: LAST}, lambda args: args[-1] * int(args[-4][-1]), **shares)
     # 16 elements of float32 are a cache line, into which two threads should not write.
     cut = {k: CUT for k, o in enumerate(once) if not o}
-    return SplitCall(call, cut, lambda args: args[len(once) - 1].size, grain, multiple=16)
+    return SplitCall(call, cut, lambda args: args[len(once) - 1].size, multiple=16, **shares)

@@ -61,11 +61,13 @@ def compare(launches, before, kept, passes=None, exact=False, compiled=False):
     for a, numbers in before:
         a[...] = numbers
     _run(made, compiled)
+    # A number of float64 may come of sums of float32, which passes put in another order.
+    single = any(a.dtype.itemsize == 4 for a in (*kept, *(b for b, _ in before)))
     for a, w in zip(kept, want, strict=True):
         if exact or a.dtype.kind not in "fc":
             np.testing.assert_array_equal(a, w)
         else:
-            np.testing.assert_allclose(a, w, rtol=2e-5 if a.dtype.itemsize == 4 else 1e-12, atol=1e-5)
+            np.testing.assert_allclose(a, w, rtol=2e-5 if single else 1e-12, atol=1e-5)
     return made
 
 

@@ -127,6 +127,7 @@ def test_dependences(recorded):
 def program(seed, recorded):
     """A random program: what its launches are, what was there before them, what has to be there afterwards."""
     draw = random.Random(seed)
+    torch.manual_seed(seed)
     shape = draw.choice([(6,), (2, 3), (3, 4), (4, 1)])
     tensors = [torch.randn(shape) for _ in range(3)]
     before = [(t._data, t._data.copy()) for t in tensors]
