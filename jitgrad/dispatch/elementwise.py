@@ -16,7 +16,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, broadcast_shapes, cache, halves, intern
 from jitgrad.core.node import edge_of
-from jitgrad.core.storage import count_write
+from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_before_write, filled, strided_copy
@@ -64,6 +64,8 @@ class ElementwiseOp:
         """Apply the op; with ``out`` the result is written there, and ``out`` returned."""
         if out is None:
             return self(*operands, **named)
+        if not named and self._writes_out(operands, out):
+            return out
         result = self(*operands, **named)
         if not self.op.allows_internal_overlap:
             check_out(out, (*operands, *named.values()))
@@ -164,6 +166,40 @@ class ElementwiseOp:
             node.edges = edges
         if backward.scalar_names:
             node.scalars = {a.name: cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
+
+    def _writes_out(self, operands: tuple[Any, ...], out: Any) -> bool:
+        """Write the result to ``out`` at once where that lies as a new result would; whether it was written.
+
+        All else is computed and then copied: what was not planned yet, what errors and warnings are about, operands
+        that share the memory of ``out``, views with a history.
+        """
+        if type(out) is not Tensor or grad_state.levels:
+            return False
+        counter, base, recorded, tensors = counter_of(out), out._base, out._requires_grad, list[Tensor]()
+        key: list[Any] = [False] * (len(operands) + 1)  # as in `plans`
+        for k, x in enumerate(operands):
+            if type(x) is Tensor and x._counter is not counter:
+                key[k], recorded = x._layout, recorded or x._requires_grad
+                tensors.append(x)
+            elif x.__class__ in NUMBERS:
+                key[k] = self._number_key(k, x)
+            else:
+                return False
+        plan = self.plans.get(tuple(key))
+        if plan is None or plan.launch.layouts[0] is not out._layout or (recorded and grad_state.enabled):
+            return False
+        if out._layout.device != "cpu" or (base is not None and (out._view_kind or base._requires_grad)):
+            return False
+        try:
+            count_write(out)
+        except RuntimeError:
+            check_write(out)  # raises with the words for a write
+        if len(tensors) == len(operands) and not self.op.scalars:
+            plan.launch.write(*tensors, out._data)
+        else:
+            numbers = [cast_number(plan.dtype, v) for _, v in _runtime_numbers(plan, operands)]
+            plan.launch.write(*tensors, *numbers, out._data)
+        return True
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute ``op(target, other)`` into ``target``, not recorded: for gradients that the engine owns."""

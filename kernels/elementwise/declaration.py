@@ -137,12 +137,10 @@ class Elementwise:
 
 _ATTRIBUTES = {k: None for k in vars(Elementwise) if not k.startswith("_")}  # a set that keeps their order
 _kernels: dict[Any, Kernel] = {}
-# Elements from which kernels are split for threads: of words that polynomials approximate (0.3 to 1.5 ns an element of
-# float32), and of plain arithmetic (0.16 ns). Arithmetic on 64 thousand elements is as quick on one thread as on two;
-# on 100,000, of which a half fits the cache of a core and the whole does not, it takes 19 us instead of 40. Where some
-# ops of a program are split and others of the same size are not, cores fetch halves from each other's caches: with one
-# size for both from 64 thousand on, gelu(x) * sigmoid(x) + tanh(x) and its gradient take 0.85 of the time.
-PARALLEL_SIZE, _COSTLY_SIZE = 1 << 16, 1 << 15
+# Elements from which kernels are split for two threads, which takes half a microsecond: of words that polynomials
+# approximate (0.3 to 1.5 ns an element of float32), and of plain arithmetic (0.16 ns). exp and gelu of 16 thousand take
+# 0.6 of the time on one thread, a product of 48 thousand 0.9.
+PARALLEL_SIZE, _COSTLY_SIZE = 1 << 15, 1 << 13
 # Elements of a part at most. Of fewer each thread has one part: in the next op it finds that in its own cache. More
 # parts than threads share out what is left where a thread comes late.
 _PART = 1 << 18
