@@ -33,12 +33,15 @@ def inplace_of(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     get, op = plans.get, operation.op
     alone = len(op.inputs) == 2 and not op.scalars and not op.literals  # one operand beside the target, and no more
     several = _inplace_of_several(operation, general := _planning_inplace(operation, name, plans), get)
+    lone = _inplace_of_none(general, get)
 
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         if scopes:
             check_capture(self, op.name)
         if named:
             return general(self, *operands, **named)
+        if not operands:
+            return lone(self)
         if not alone or len(operands) != 1:
             return several(self, operands)
         try:
@@ -119,6 +122,29 @@ def _planning_inplace(operation: ElementwiseOp, name: str, plans: dict[Any, _Wri
         return result
 
     return general
+
+
+def _inplace_of_none(general: Callable[..., Tensor], get: Any) -> Callable[[Tensor], Tensor]:
+    """The fast path of no operands beside the target, with the same cases that are left to ``general`` as for one."""
+
+    def lone(self: Tensor) -> Tensor:
+        try:
+            found, base, counter = get((self._layout,)), self._base, self._counter
+        except AttributeError:
+            return general(self)
+        recorded = self._requires_grad and grad_state.enabled
+        if found is None or recorded or (base is not None and (self._view_kind or base._requires_grad)):
+            return general(self)
+        if counter is UNWRITTEN:
+            counter = self._counter = [0]
+        try:
+            counter[0] += 1
+        except RuntimeError:
+            check_write(self)
+        found.write(self, *found.rest, self._data)
+        return self
+
+    return lone
 
 
 def _inplace_of_several(operation: ElementwiseOp, general: Callable[..., Tensor], get: Any) -> Callable[..., Tensor]:

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write
 from jitgrad.core.layout import halves, intern
-from jitgrad.core.storage import count_write
+from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.user_frame import user_level
@@ -101,12 +102,22 @@ _COPIES = {"dense": _without_gaps, "row-major": _row_major, "strided": _with_gap
 
 def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
     """The inplace form of an op: checks, the write, the count of it, and the node."""
-    count = len(op.parameters)
+    count, write, overlapping = len(op.parameters), op.write, op.allows_internal_overlap
 
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
         if kwargs or len(args) != count:
             args = bind_arguments(op, args, kwargs)
         x = args[0]
+        if scopes or grad_state.levels or halves or not _is_plain(x, args):
+            return checked(x, args)
+        if not (overlapping or x._layout.contiguous):
+            check_memory(x._layout)
+        check_write(x)
+        write(*args)
+        count_write(x)
+        return x
+
+    def checked(x: Tensor, args: tuple[Any, ...]) -> Tensor:
         if scopes:
             check_capture(x, op.name)
         if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
@@ -119,15 +130,15 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
             for a in others:
                 recorded = recorded or a._requires_grad
         check_history(x, recorded)
-        if not (x._layout.contiguous or op.allows_internal_overlap):
+        if not (x._layout.contiguous or overlapping):
             check_memory(x._layout)
         counter = x._counter
         for a in others:  # the target is one of them
             shared = shared or (a._counter is counter and a is not x and overlaps(x, a))
         if shared:  # an operand in the target's memory is read from a copy
-            op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
+            write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
-            op.write(*args)
+            write(*args)
         count_write(x)
         if recorded:
             record(op, args, x)
@@ -137,6 +148,17 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
     inplace.__doc__ = f"In-place version of ``{op.name}``."
     vars(inplace)["__wrapped__"] = op.write  # whose signature help() shows, and errors compare arguments with
     return inplace
+
+
+def _is_plain(x: Tensor, args: tuple[Any, ...]) -> bool:
+    """Whether a write to ``x`` is not recorded, has no history to look at, and the arguments lie in other memory."""
+    counter, recorded = counter_of(x), x._requires_grad
+    for a in args[1:]:
+        if isinstance(a, Tensor):
+            if a._counter is counter:
+                return False
+            recorded = recorded or a._requires_grad
+    return x._base is None and not (recorded and grad_state.enabled)
 
 
 def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:
