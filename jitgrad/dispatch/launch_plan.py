@@ -278,7 +278,7 @@ def plan_elementwise(
     nbytes = sum([x.numel * x.numpy_dtype.itemsize for x in (*inputs, *outs)])
     kernel = elementwise_kernel(
         name, rules, arguments, stored, dtype.name, strided=form.endswith("strided"),
-        parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
+        parallel=device == "cpu" and threads.helpers_for(2) > 0 and splits(rules, outs[0].numel),
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
         row_steps=row_steps, tiled=form == "tiled strided",
         inplace=written, streamed=device == "cpu" and not written and form in _FLAT and streams(rules, nbytes),
