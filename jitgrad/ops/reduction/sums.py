@@ -16,7 +16,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import Loop, launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
@@ -26,7 +26,9 @@ from jitgrad.ops.shape.view import relaying
 
 __all__ = ["MeanDim", "SumDim", "accumulated", "mean_values", "sum_values", "sums"]
 
-SUMS = (kernels.sum_rows, kernels.sum_columns)
+def _kernels(plan: ReductionPlan) -> tuple[Loop, Loop]:
+    long = plan.n >= kernels.LONG_ROW and plan.device == "cpu"
+    return kernels.sum_long_rows if long else kernels.sum_rows, kernels.sum_columns
 
 
 def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
@@ -46,7 +48,7 @@ def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Te
     # Elements are cast, then added. The kernel does it where integers become wider ones: others could be other numbers.
     if dtype is not x._layout.dtype and (dtype.category != 1 or x._layout.dtype.category >= 2):
         x = unrecorded(x, dtype)
-    return plan.reduce(SUMS, x, dtype.numpy)
+    return plan.reduce(_kernels(plan), x, dtype.numpy)
 
 
 def plan_sums(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | None = None) -> Any:
@@ -54,7 +56,7 @@ def plan_sums(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | 
     plan = plan_reduction(x, dim, keepdim)
     # Most sums: floating point in their own dtype, integers in int64. All else has a dtype to be found first.
     if dtype is None:
-        return plan.launches(SUMS, x.numpy_dtype if x.dtype.category >= 2 else dtypes.int64.numpy)
+        return plan.launches(_kernels(plan), x.numpy_dtype if x.dtype.category >= 2 else dtypes.int64.numpy)
     return lambda x, *_: sum_values(x, plan, dtype)
 
 
@@ -83,7 +85,7 @@ def plan_means(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype |
     plan = plan_reduction(x, dim, keepdim)
     if not (plan.short and dtype is None and x.dtype.is_floating_point):
         return lambda x, *_: mean_values(x, plan, dtype)
-    summed = plan.launches(SUMS, x.numpy_dtype)
+    summed = plan.launches(_kernels(plan), x.numpy_dtype)
     size = (summed.layouts[0].numel,)
     return summed._replace(launches=[*summed.launches, (kernels.divide, Written(0, size), plan.n)])
 
