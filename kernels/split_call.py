@@ -1,10 +1,11 @@
 """Calls of a compiled kernel in parts, each on a thread of the pool.
 
 A part gets some rows of the arrays that are cut along axis 0, or the numbers of its first and last row, and whatever
-else the kernel takes as it is. Compiled code makes the parts' arguments (`pool_code.split`), so that a call takes 2 us
-more than the kernel itself: 1.5 us of Python, most of it to find the types of the arguments, and 0.5 us to hand over.
-From Python, by slices of the arrays and a call of the kernel on each thread, it takes 40 us. That is left for what
-compiled code cannot read: an array in column-major order that is to be cut, complex numbers, NumPy's scalars.
+else the kernel takes as it is. Compiled code makes the parts' arguments (`pool_code.split`), so that a call takes 2 to
+6 us more than the kernel itself, nearly all of it Python that finds the types of the arguments; plans, which know
+these, soon call by `direct_parts`. From Python, by slices of the arrays and a call of the kernel on each thread, it
+takes 40 us. That is left for what compiled code cannot read: an array in column-major order that is to be cut, complex
+numbers, NumPy's scalars.
 """
 
 from __future__ import annotations
