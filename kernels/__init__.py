@@ -23,8 +23,9 @@ matrices, by tiles of our own (`tile_products`) or by BLAS, `split_call` cuts a 
 `pool_code` is what the threads run. That and the entries are compiled by LLVM directly (`machine_words`), since Numba's
 front end would take 1.3 s for them; `native_library` keeps such code on disk. `python_call` lets Numba's dispatcher
 call kernels by their entries, so that Numba need not compile a wrapper for each kernel. `direct_call` calls short
-kernels by their entries from Python, without Numba's dispatcher, and `direct_parts` those in parts. All rely on Numba's calling convention, which is
-private as well; a kernel of which no entry can be made is cut in Python, and called as Numba would.
+kernels by their entries from Python, without Numba's dispatcher, and `direct_parts` those in parts. All rely on Numba's
+calling convention, which is private as well; a kernel of which no entry can be made is cut in Python, and called as
+Numba would.
 """
 
 if __name__ != "jitgrad.kernels":
