@@ -25,7 +25,7 @@ from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["ALWAYS_KEPT", "KEPT_BYTES", "MIN_BYTES", "BlockPool", "block_size", "is_part", "pool"]
 
-MIN_BYTES = 1 << 17  # smaller arrays are NumPy's own: the C library (glibc's limit is this one) keeps their memory
+MIN_BYTES = 1 << 17  # smaller arrays are NumPy's own: the C library keeps their memory, see `_keep_small`
 ALWAYS_KEPT = 1 << 25  # bytes of freed blocks that are not freed for others
 KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use has no limit
 # Bytes of a cache line, of which blocks begin at a multiple. NumPy's large arrays begin 16 bytes after one, and vectors
@@ -41,6 +41,19 @@ _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 # glibc gives memory that was freed below memory in use back only when it is asked to. Other C libraries have no such
 # function.
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+
+
+def _keep_small() -> None:
+    """Let glibc keep `ALWAYS_KEPT` bytes that are free at the end of its heap, instead of 128 KB.
+
+    Where a step's tensors happen to lie there it would give their memory back after each step, and page faults make 50
+    ops on 4,096 numbers take twice as long. glibc raises the limit to twice the size of a block that it has mapped when
+    that is freed, which most programs that use NumPy come to do. (``mallopt`` would end its adapting to the program.)
+    """
+    np.empty(ALWAYS_KEPT // 2, np.uint8)  # none of it is touched
+
+
+_keep_small()
 
 
 class _Loan(weakref.ref[Any]):
