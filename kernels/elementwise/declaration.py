@@ -139,8 +139,10 @@ _ATTRIBUTES = {k: None for k in vars(Elementwise) if not k.startswith("_")}  # a
 _kernels: dict[Any, Kernel] = {}
 # Elements from which kernels are split for two threads, which takes half a microsecond: of words that polynomials
 # approximate (0.3 to 1.5 ns an element of float32), and of plain arithmetic (0.16 ns). exp and gelu of 16 thousand take
-# 0.6 of the time on one thread, a product of 48 thousand 0.9.
-PARALLEL_SIZE, _COSTLY_SIZE = 1 << 15, 1 << 13
+# 0.6 of the time on one thread, a product of 48 thousand 0.9. Where some ops of a program are split and others of the
+# same size are not, cores fetch halves from each other's caches: gelu(x) * sigmoid(x) + tanh(x) of 24 thousand and its
+# gradient take 133 us, where plain arithmetic is split from 32 thousand on 178.
+PARALLEL_SIZE, _COSTLY_SIZE = 1 << 14, 1 << 13
 # Elements of a part at most. Of fewer each thread has one part: in the next op it finds that in its own cache. More
 # parts than threads share out what is left where a thread comes late.
 _PART = 1 << 18
