@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import threading
 from collections import deque
@@ -36,7 +35,9 @@ def serve(stream: BinaryIO) -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     with suppress(Exception):  # another Numba: all this is done where it is needed, too
-        importlib.import_module("jitgrad.kernels.pipeline").prepare()
+        from jitgrad.kernels.pipeline import prepare
+
+        prepare()
         tiles_address("f")  # the first product's: one library for matrices of all sizes
     while come.acquire() and (wanted := waiting.pop()) is not None:
         made, types = wanted

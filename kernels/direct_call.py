@@ -27,7 +27,7 @@ from jitgrad.kernels.native_entry import raise_error
 from jitgrad.kernels.number_words import check_layout, words_of_number
 from jitgrad.kernels.pool_code import DATA, TYPE
 
-__all__ = ["CALLS", "DIRECT_BYTES", "LOCKED", "REFUSED", "DirectCalls", "alike", "refuse"]
+__all__ = ["CALLS", "DIRECT_BYTES", "REFUSED", "DirectCalls", "refuse"]
 
 # Bytes of all arrays of a call, beyond which Numba's dispatcher makes less than a tenth of its time, and the GIL had
 # better be released.
@@ -37,7 +37,7 @@ REFUSED = 1  # what the function returns where an argument is of another type; 0
 # So many calls by the dispatcher come first: words take 40 us to make, and each call then saves 0.3 to 1.
 CALLS = 20
 # Where Python runs without its lock, two threads could use the words at once.
-LOCKED = getattr(sys, "_is_gil_enabled", lambda: True)()
+_LOCKED = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def launch(owner, arguments, count):
@@ -95,23 +95,27 @@ class DirectCalls:
         self.calls += 1
         return self.make(given, args) if self.calls == CALLS else direct
 
-    def places_of(self, given: Sequence[Any]) -> Sequence[int]:
-        """Which arguments these stand for."""
-        return range(len(given)) if self.places is None else self.places
-
     def make(self, given: Sequence[Any], args: Sequence[Any]) -> Callable[..., int]:
         """The direct call; `refuse` where an argument is of another kind, or doesn't begin where the given array does.
 
         It rests on Numba's insides, which may change. Without it ``run`` goes on, and raises what a kernel does.
         """
-        places = self.places_of(given)
-        if LOCKED and all(alike(g, args[k]) for g, k in zip(given, places, strict=True)):
+        places = range(len(given)) if self.places is None else self.places
+        if _LOCKED and all(_alike(g, args[k]) for g, k in zip(given, places, strict=True)):
             with suppress(Exception):
-                return builtin_function("launch", _launch(), _words(self.run, places, given, args), METH_FASTCALL)
+                return builtin_function("launch", self.entry(), self.words(places, given, args), METH_FASTCALL)
         return refuse
 
+    def entry(self) -> int:
+        """The address of the C function that a direct call is, of METH_FASTCALL's convention."""
+        return _launch()
 
-def alike(given: Any, argument: Any) -> bool:
+    def words(self, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """The ``self`` of that function, a vector of int64: what it knows of the kernel and its arguments."""
+        return _words(self.run, places, given, args)
+
+
+def _alike(given: Any, argument: Any) -> bool:
     """Whether an argument is a number that is given, or an array that begins where a given one does."""
     if type(given) is np.ndarray is type(argument):
         return given.ctypes.data == argument.ctypes.data and given.size > 0

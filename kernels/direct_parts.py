@@ -10,19 +10,18 @@ the words, too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.builtin_function import METH_FASTCALL, builtin_function, function_address, new_int
-from jitgrad.kernels.direct_call import DIRECT_BYTES, LOCKED, REFUSED, DirectCalls, alike, refuse
+from jitgrad.kernels.builtin_function import function_address, new_int
+from jitgrad.kernels.direct_call import DIRECT_BYTES, REFUSED, DirectCalls, refuse
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.machine_words import compiled_words
 from jitgrad.kernels.number_words import check_layout, words_of_number
-from jitgrad.kernels.pool_code import ARRAY, BUSY, CUT, DATA, FIRST, LAST, PART, PARTS, SETTING, TYPE, compiled_pool
+from jitgrad.kernels.pool_code import ARRAY, BUSY, CUT, DATA, FIRST, GENERATION, LAST, PART, PARTS, TYPE, compiled_pool
 from jitgrad.kernels.split_call import SplitCall, role_of
 
 __all__ = ["DirectParts", "direct_calls", "is_direct"]
@@ -31,10 +30,13 @@ HEAD = 88  # bytes of `_words` ahead of those for arguments
 
 
 def launch_parts(owner, arguments, count):
-    """Store the arguments' words where the parts read them, and run these; see `_words`."""
+    """Run a kernel in parts on these arguments; a built-in function whose ``self`` is an array of what `_words` makes.
+
+    It returns an int: 0, REFUSED (nothing was done), or what the kernel's error is known by.
+    """
     words = read(owner + DATA)
     control, parts, table = read(words + 16), read(words + 24), read(words + 32)
-    if count != read(words + 8) or load(control + SETTING) != read(words + 48):
+    if count != read(words + 8) or load(control + GENERATION) != read(words + 48):
         return ask(read(words), REFUSED)
     at = words + HEAD
     for k in range(count):
@@ -78,30 +80,29 @@ def _launch_parts() -> int:
 class DirectParts(DirectCalls):
     """`DirectCalls` of a `SplitCall`, made anew where the number of threads has changed."""
 
-    __slots__ = ("setting",)
+    __slots__ = ("generation",)
 
     def __init__(self, run: SplitCall, places: Sequence[int] | None = None):
         super().__init__(run, places)
-        self.setting = -1
+        self.generation = -1
 
     def other(self, code: int, direct: Any, given: Sequence[Any], args: Sequence[Any]) -> Any:
         """As in `DirectCalls`."""
-        if self.setting != threads.setting():
-            self.setting, self.calls, direct = threads.setting(), 0, direct if code != REFUSED else refuse
+        if self.generation != threads.generation():
+            self.generation, self.calls, direct = threads.generation(), 0, refuse
         return super().other(code, direct, given, args)
 
-    def make(self, given: Sequence[Any], args: Sequence[Any]) -> Callable[..., int]:
+    def entry(self) -> int:
         """As in `DirectCalls`."""
-        places = self.places_of(given)
-        if LOCKED and all(alike(g, args[k]) for g, k in zip(given, places, strict=True)):
-            with suppress(Exception):  # as there
-                words = _words(self.run, places, given, args)
-                return builtin_function("launch", _launch_parts(), words, METH_FASTCALL)
-        return refuse
+        return _launch_parts()
+
+    def words(self, places: Sequence[int], given: Sequence[Any], args: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """As in `DirectCalls`."""
+        return _words(self.run, places, given, args)
 
 
 def is_direct(call: Any, nbytes: int) -> bool:
-    """Whether calls of a compiled function, or of one in parts, are worth direct ones, of arrays of so many bytes."""
+    """Whether a direct call of ``call`` is worth it: of any `SplitCall`, of a dispatcher up to ``nbytes`` of arrays."""
     return type(call) is SplitCall or (nbytes <= DIRECT_BYTES and hasattr(call, "overloads"))
 
 
@@ -116,14 +117,14 @@ def _words(
     """What `launch_parts` reads.
 
     PyLong_FromSsize_t, the number of arguments; what `pool_code.run_taken` takes: control, parts, table, helpers; the
-    setting of threads; PyErr_Clear, PyEval_SaveThread, `run_taken`, PyEval_RestoreThread. Then for each argument its
-    type, what makes a word of an int or bool, and for each part where its word is and what is added to that there.
-    Then the table: an entry and the place of its words for each part. Then those words.
+    generation of `threads`; PyErr_Clear, PyEval_SaveThread, `run_taken`, PyEval_RestoreThread. Then for each argument
+    its type, what makes a word of an int or bool, and for each part where its word is and what is added to it there.
+    Then the table: an entry and the address of its words for each part. Then those words.
     """
     rows, count, parts = split.cuts(args)
     parts = parts if count > 1 and parts > 1 else 1
     helpers = threads.helpers_for(count) if parts > 1 else 0
-    control, setting = threads.control(helpers), threads.setting()
+    control, generation = threads.control(helpers), threads.generation()
     form, blocks = kernel_form(split.run, args), list[_Part]()
     for part in range(parts):
         first, last = split.edge(rows, part, parts), split.edge(rows, part + 1, parts)
@@ -135,7 +136,7 @@ def _words(
     found = np.zeros(start + parts * size, np.int64)
     at = found.ctypes.data
     found[: HEAD // 8] = (
-        new_int(), len(given), control, parts, at + 8 * table, helpers, setting, function_address("PyErr_Clear"),
+        new_int(), len(given), control, parts, at + 8 * table, helpers, generation, function_address("PyErr_Clear"),
         function_address("PyEval_SaveThread"), compiled_pool()["run_taken"], function_address("PyEval_RestoreThread"),
     )  # fmt: skip
     for k, (g, place) in enumerate(zip(given, places, strict=True)):
@@ -150,7 +151,11 @@ def _words(
 
 
 class _Part:
-    """The words of one part; ``places``: which of them each argument decides, ``offsets``: what is added to its own."""
+    """The words that a kernel's entry reads in one part.
+
+    places: for each argument, the index among them of the one that changes from call to call: an array's address, or a
+    number. offsets: what is added to the address, in bytes: the part's first row lies so far behind the array's.
+    """
 
     def __init__(self, form: Any, roles: dict[int, int], numbers: dict[int, int], args: Sequence[Any]):
         self.words, self.places, self.offsets = [form.kernel, 0], list[int](), list[int]()
@@ -167,5 +172,5 @@ class _Part:
                 self.words += [0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides]
             else:
                 self.places.append(len(self.words))
-                self.words += words_of_number(numbers.get(role, a) if role in numbers else a, kind)
+                self.words += words_of_number(numbers.get(role, a), kind)
             self.offsets.append(offset)

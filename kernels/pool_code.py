@@ -26,9 +26,9 @@ import functools
 from jitgrad.kernels.machine_words import FLUSH, compiled_words
 
 __all__ = [
-    "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "DATA", "FIRST", "GIVE_WAY", "LAST", "MOST_PARTS", "MOST_WORKERS",
-    "NAP", "PART", "PARTS", "RELEASE", "SCALAR", "SETTING", "SPINS", "STOP", "TYPE", "WAIT", "WORKERS", "WORKER_BYTES",
-    "compiled_pool",
+    "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "DATA", "FIRST", "GENERATION", "GIVE_WAY", "LAST", "MOST_PARTS",
+    "MOST_WORKERS", "NAP", "PART", "PARTS", "RELEASE", "SCALAR", "SPINS", "STOP", "TYPE", "WAIT", "WORKERS",
+    "WORKER_BYTES", "compiled_pool",
 ]  # fmt: skip
 
 # Places of words in ``control``, in bytes. What different threads write lies 128 bytes apart: two cache lines, which
@@ -37,7 +37,7 @@ TABLE, LEFT, BUSY, STOP = 128, 256, 384, 512
 WAIT, RELEASE, GIVE_WAY, SPINS, NAP = 640, 648, 656, 664, 672  # three functions' addresses, a number, a lock
 HELD = 392  # whether the caller of `claim` has a job
 MODE = 136  # the caller's float mode, which workers have while they do his jobs
-SETTING = 144  # changes with the number of threads that is asked for; see direct_parts.py
+GENERATION = 144  # of `threads`: compiled calls that were made for another number of threads refuse
 WORKERS, WORKER_BYTES, MOST_WORKERS = 768, 128, 512  # of each worker: whether it sleeps, its lock
 PARTS_TABLE, MOST_PARTS = WORKERS + WORKER_BYTES * MOST_WORKERS, 256
 BLOCKS, BLOCK = PARTS_TABLE + 16 * MOST_PARTS, 2048  # the arguments of a part, in so many bytes

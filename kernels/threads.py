@@ -34,8 +34,8 @@ from jitgrad.kernels.machine_words import FLUSH
 from jitgrad.kernels.native_entry import raise_error
 
 __all__ = [
-    "control", "flush_denormals", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split",
-    "run_together", "set_num_threads", "setting",
+    "control", "flush_denormals", "fork_safe", "generation", "get_num_threads", "helpers_for", "run_jobs", "run_split",
+    "run_together", "set_num_threads",
 ]  # fmt: skip
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -130,15 +130,15 @@ class _Pool:
         self._set(pool_code.GIVE_WAY, _address(give_way))
         self._set(pool_code.NAP, _held_lock())
         self._set(pool_code.SPINS, _rounds(spin))
-        self.set_setting(_setting)
+        self.set_generation(_generation)
         self.workers: list[threading.Thread] = []
 
     def _set(self, place: int, word: int) -> None:
         ctypes.c_ssize_t.from_address(self.control + place).value = word
 
-    def set_setting(self, number: int) -> None:
-        """Let compiled calls that were made under another number of `setting` refuse."""
-        self._set(pool_code.SETTING, number)
+    def set_generation(self, number: int) -> None:
+        """Let compiled calls that were made in another `generation` refuse."""
+        self._set(pool_code.GENERATION, number)
 
     def grow(self, count: int) -> None:
         """Have at least ``count`` workers, unless the process ends or the system has no more threads."""
@@ -193,7 +193,7 @@ def _rounds(spin: Callable[[int], int]) -> int:
     return int(_SPIN_SECONDS / (min(seconds) / count + 0.5e-6 / 32))
 
 
-_setting = 1
+_generation = 1
 _pool: _Pool | None = None
 _growing = fork_safe(threading.Lock())
 _threads: int | None = None  # until it is first asked for: a program may set the environment variable after the import
@@ -215,7 +215,7 @@ def _forget_threads() -> None:
     global _pool
     if _pool is not None:
         atexit.unregister(_pool.close)
-    _change_setting()
+    _begin_generation()
     _pool = None
 
 
@@ -240,16 +240,16 @@ def _most_helpers() -> int:
     return min(_cores() - 1, pool_code.MOST_WORKERS)
 
 
-def setting() -> int:
-    """A number that is another one where threads have to be shared out anew: after `set_num_threads`, and a fork."""
-    return _setting
+def generation() -> int:
+    """A number that grows with each `set_num_threads` and fork: kernels cut for the threads before are cut anew."""
+    return _generation
 
 
-def _change_setting() -> None:
-    global _setting
-    _setting += 1
+def _begin_generation() -> None:
+    global _generation
+    _generation += 1
     if _pool is not None:
-        _pool.set_setting(_setting)
+        _pool.set_generation(_generation)
 
 
 followers: list[Callable[[int], None]] = []  # told the number of threads that somebody asked for
@@ -273,7 +273,7 @@ def set_num_threads(count: int) -> None:
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     _threads = count
-    _change_setting()
+    _begin_generation()
     _tell(count)
 
 

@@ -55,8 +55,11 @@ def _described(value: Any) -> Any:
 
 
 def steps_of(code: CodeType) -> list[Any]:
-    """The instructions of code, as they are wherever it stands: Python calls ``F.relu`` by others where it sees that
-    ``F`` was imported."""
+    """The instructions of a code object, without those that depend on the module around it.
+
+    Python compiles ``F.relu(x)`` to a call of a method, but to a call of an attribute where ``F`` is imported in the
+    same text. Both are listed as the latter.
+    """
     jumps, found = {*dis.hasjrel, *dis.hasjabs}, list[Any]()
     for step in dis.get_instructions(code):
         value = step.argval

@@ -168,15 +168,15 @@ class ElementwiseOp:
             node.scalars = {a.name: cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
 
     def _writes_out(self, operands: tuple[Any, ...], out: Any) -> bool:
-        """Write the result to ``out`` at once where that lies as a new result would; whether it was written.
+        """Let the kernel write to ``out`` itself, if that has the layout of a new result; whether it did.
 
-        All else is computed and then copied: what was not planned yet, what errors and warnings are about, operands
-        that share the memory of ``out``, views with a history.
+        Else the result is computed and then copied, with all checks and warnings: in a first call, which is planned
+        there, for tensors that require grad, operands that share the memory of ``out``, and views with a history.
         """
         if type(out) is not Tensor or grad_state.levels:
             return False
         counter, base, recorded, tensors = counter_of(out), out._base, out._requires_grad, list[Tensor]()
-        key: list[Any] = [False] * (len(operands) + 1)  # as in `plans`
+        key: list[Any] = [False] * (len(operands) + 1)  # of `plans`; the last item: not in place
         for k, x in enumerate(operands):
             if type(x) is Tensor and x._counter is not counter:
                 key[k], recorded = x._layout, recorded or x._requires_grad

@@ -151,7 +151,7 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
 
 
 def _is_plain(x: Tensor, args: tuple[Any, ...]) -> bool:
-    """Whether a write to ``x`` is not recorded, has no history to look at, and the arguments lie in other memory."""
+    """Whether a write to ``x`` is not recorded, ``x`` is no view, and no tensor among ``args`` shares its memory."""
     counter, recorded = counter_of(x), x._requires_grad
     for a in args[1:]:
         if isinstance(a, Tensor):

@@ -143,8 +143,8 @@ _kernels: dict[Any, Kernel] = {}
 # same size are not, cores fetch halves from each other's caches: gelu(x) * sigmoid(x) + tanh(x) of 24 thousand and its
 # gradient take 133 us, where plain arithmetic is split from 32 thousand on 178.
 PARALLEL_SIZE, _COSTLY_SIZE = 1 << 14, 1 << 13
-# Elements of a part at most. Of fewer each thread has one part: in the next op it finds that in its own cache. More
-# parts than threads share out what is left where a thread comes late.
+# The most elements of a part. Where that is enough, each thread has one part, and finds it in its own cache in the next
+# op. Larger arrays have more parts than threads, so that others do the work of a thread that starts late.
 _PART = 1 << 18
 
 

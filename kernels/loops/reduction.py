@@ -44,7 +44,10 @@ LONG_ROW = 1 << 21
 
 @loop(reassoc=True, split=("x", "out"), grain=STREAMED)
 def sum_long_rows(x, out):
-    """`sum_rows` of four quarters of a row at once, which are fetched ahead side by side: 0.5 to 0.8 of the time."""
+    """`sum_rows`, four quarters of a row side by side: the processor prefetches four streams quicker than one.
+
+    That takes 0.5 to 0.8 of the time of `sum_rows` on one thread.
+    """
     n = x.shape[1]
     size = n // 4096 * 1024
     for r in range(x.shape[0]):
