@@ -8,7 +8,9 @@ import typing as _typing
 from math import e, inf, nan, pi
 
 from jitgrad.kernels.collector import paused_collector as _paused_collector
+from jitgrad.kernels.compile_ahead import begin_at_import as _begin_at_import
 
+_begin_at_import()
 # Passes over an import's objects, and the hundred thousand that Numba keeps, would be a quarter of its time.
 with _paused_collector(lasting=True):
     from jitgrad import autograd, cpu, cuda, ops

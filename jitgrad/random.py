@@ -66,6 +66,7 @@ class Generator:
                 first = np.zeros(kernels.STATE_WORDS, np.uint32)
                 kernels.seed.call(first, self._first_seed)  # not by launch: tapes hold what the user asked for
                 self._state = first
+                kernels.ask_for_draws(first)
         return self._state
 
     @property

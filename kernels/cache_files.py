@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
-import shutil
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import llvmlite.binding as llvm
 import numba
 
+from jitgrad.kernels.cache_root import cache_root
 from jitgrad.kernels.gathers import NO_GATHERS
 from jitgrad.kernels.processor import processor
 
@@ -24,15 +22,6 @@ __all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked
 # would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check; before 3,
 # libraries as Numba stores them.
 _FORMAT = 3
-
-
-def _user_cache() -> Path:
-    if os.environ.get("JITGRAD_CACHE_DIR"):
-        return Path(os.environ["JITGRAD_CACHE_DIR"])
-    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
-        return Path(os.environ["LOCALAPPDATA"]) / "jitgrad" / "cache"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "jitgrad"
 
 
 def _stamp() -> str:
@@ -52,33 +41,8 @@ def _stamp_of(level: str | None, name: str | None, chosen: str | None) -> str:
 
 
 def cache_directory() -> Path:
-    """The folder that holds compiled kernels: ``$JITGRAD_CACHE_DIR``, else the user's cache."""
-    try:
-        return _user_cache() / _stamp()
-    except RuntimeError:  # no home directory
-        return _temporary_cache() / _stamp()
-
-
-@functools.cache
-def _temporary_cache() -> Path:
-    """A folder for this process alone, where the user has no home.
-
-    Not one that other processes would find: what lies in the cache is unpickled, and anybody may write to the folder
-    of temporary files.
-    """
-    folder, process = tempfile.mkdtemp(prefix="jitgrad-"), os.getpid()  # readable and writable by this user only
-
-    @atexit.register
-    def remove() -> None:
-        if os.getpid() == process:  # a forked child uses its parent's folder
-            shutil.rmtree(folder, ignore_errors=True)
-
-    warnings.warn(
-        f"jitgrad found no home directory and keeps compiled kernels in {folder} until this process ends; every "
-        "process will compile them again. Set JITGRAD_CACHE_DIR to a writable folder.",
-        stacklevel=3,
-    )
-    return Path(folder)
+    """The folder that holds the kernels of this version, processor and settings."""
+    return cache_root() / _stamp()
 
 
 def _checksum(path: Path, payload: bytes) -> bytes:

@@ -28,14 +28,17 @@ _open: dict[Path, list[int]] = {}
 
 
 class CacheLock:
-    """The right to compile the kernel that a path belongs to, waited for in ``__init__``.
+    """The right to compile the kernel that a path belongs to, waited for in ``__init__``, ``longest`` seconds at most.
+
+    held: whether it was to be had.
 
     A lock on one byte of the file ``.lock`` in the path's folder, which the operating system takes back when the
     process ends in whatever way. In a folder that cannot be written to there is no lock, nor any kernel to wait for.
     Whoever makes or releases one holds Numba's compiler lock, which so guards `_open`.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, longest: float = LONGEST_WAIT):
+        self.held = True
         self.file: Path | None = path.parent / ".lock"
         # Which byte: kernels that share one by chance wait for each other.
         self.place = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:3], "little")
@@ -47,9 +50,10 @@ class CacheLock:
             self.file = None
             return
         _open[self.file][1] += 1
-        end = time.monotonic() + LONGEST_WAIT
-        while not self._attempt(_open[self.file][0]) and time.monotonic() < end:
+        end = time.monotonic() + longest
+        while not (held := self._attempt(_open[self.file][0])) and time.monotonic() < end:
             time.sleep(_PAUSE)
+        self.held = held
 
     def _attempt(self, descriptor: int) -> bool:
         """Take the lock if it is free; True too where the file system has no locks."""

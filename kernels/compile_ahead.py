@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jitgrad.kernels.cache_files import cache_directory
+from jitgrad.kernels.cache_root import cache_root, nothing_compiled
 
-__all__ = ["ask", "begin", "begun", "finish"]
+__all__ = ["ask", "begin", "begin_at_import", "begun", "finish"]
 
 _IDLE = 5.0
 # The package without its own __init__, which imports all that kernels don't need; paths as in this process.
@@ -83,7 +83,7 @@ _wanted: set[Any] = set()  # (key of a kernel's text, argument types) that were 
 
 def _start() -> subprocess.Popen[bytes]:
     program = _PROGRAM.format(path=list(map(str, sys.path)), package=str(Path(__file__).parents[1]))
-    settings = {"JITGRAD_CACHE_DIR": str(cache_directory().parent), "JITGRAD_COMPILE_AHEAD": "0"}
+    settings = {"JITGRAD_CACHE_DIR": str(cache_root()), "JITGRAD_COMPILE_AHEAD": "0"}
     # Without a buffer, which Python would try to write out when it ends.
     return subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, **settings}, bufsize=0, stdin=subprocess.PIPE,
@@ -110,6 +110,15 @@ def begin() -> None:
     global _compiler
     if (_compiler is None or not _compiler.alive()) and _possible():
         _compiler = _Compiler()
+
+
+def begin_at_import() -> None:
+    """Start the other process at once where nothing was compiled yet: to import Numba takes both of them half a second.
+
+    Called before Numba is imported.
+    """
+    if nothing_compiled():
+        begin()
 
 
 def begun() -> bool:

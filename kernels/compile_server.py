@@ -42,4 +42,6 @@ def serve(stream: BinaryIO) -> None:
     while come.acquire() and (wanted := waiting.pop()) is not None:
         made, types = wanted
         with suppress(Exception):  # it is raised where the kernel is needed
-            compile_kernel(made).compile(types)
+            kernel = compile_kernel(made)
+            if not kernel._cache.in_work(types):  # else it would wait for the process that asks
+                kernel.compile(types)

@@ -56,6 +56,12 @@ class DiskCache:
                 begin()
         return result
 
+    def in_work(self, signature: Any) -> bool:
+        """Whether another process compiles the kernel for these types."""
+        lock = CacheLock(self._path(signature), 0)
+        lock.release()
+        return not lock.held
+
     def unlock(self) -> None:
         """Let other processes go on, whether the kernel was saved or could not be compiled."""
         if self.lock is not None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.cache_files import cache_directory
+from jitgrad.kernels.compile_ahead import ask, begun
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_kernel, kernel_text
@@ -138,6 +139,17 @@ class Kernel:
     def compiled_for(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """(the function that a launch on ``args`` ends up calling, its arguments): a dispatcher, if it is compiled."""
         return getattr(self.call, "run", self.call), args  # run: of a SplitCall
+
+    def uncompiled(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+        """(text, argument types) of what a launch on ``args`` would compile; None if it would compile nothing."""
+        compiled, given = self.compiled_for(args)
+        types = tuple([compiled.typeof_pyval(a) for a in given])
+        return None if types in compiled.overloads else (compiled.made, types)
+
+    def ask(self, *args: Any) -> None:
+        """Have the kernel compiled by the other process for a launch on ``args`` that will come soon, if there is one."""
+        if begun() and (wanted := self.uncompiled(args)):
+            ask(*wanted)
 
 
 def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:

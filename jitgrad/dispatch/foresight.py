@@ -25,7 +25,7 @@ from jitgrad.dispatch.strides import empty_with_strides, owner_of
 from jitgrad.kernels.compile_ahead import ask, begun
 from jitgrad.kernels.launch import Kernel, observers
 
-__all__ = ["foreseen", "rehearse"]
+__all__ = ["foresee", "foreseen", "rehearse"]
 
 # Nodes that were rehearsed: their class, and the layouts of their result and of what they save.
 _known: set[Any] = set()
@@ -67,17 +67,35 @@ def rehearse(
     with _rehearsal(computed) as stage:
         found = compute(*computed)
         out = found if isinstance(found, Tensor) else found[0]
-        del stage.needed[:1]  # which is compiled here in a moment
         if state.enabled:
             record()(out, *args)
             if out._edge is not None:
                 _rehearse_backward(stage, node_of(out._edge), out._layout)
 
 
+def foresee(compute: Callable[..., Any], *args: Any) -> None:
+    """Rehearse ``compute(*args)``, which launches several kernels and reads no values on the host, and its backward.
+
+    Done once for the same function and layouts.
+    """
+    if not begun() or _watched():
+        return
+    known = compute, *[getattr(a, "_layout", None) for a in args]
+    if known not in _known:
+        _known.add(known)
+        with _rehearsal(args) as stage:
+            out = compute(*args)
+            if isinstance(out, Tensor) and out._edge is not None:
+                _rehearse_backward(stage, node_of(out._edge), out._layout)
+
+
 def _foresees(op: Any) -> bool:
     """Whether to rehearse calls of an op: one of ours, where nobody would take note of it."""
-    watched = observers or node_observers or tensor_observers or state.levels
-    return begun() and not watched and op.__module__.startswith(("jitgrad.ops.", "jitgrad.kernels."))
+    return begun() and not _watched() and op.__module__.startswith(("jitgrad.ops.", "jitgrad.kernels."))
+
+
+def _watched() -> Any:
+    return any(type(o) is not _Stage for o in observers) or node_observers or tensor_observers or state.levels
 
 
 def _rehearse_backward(stage: _Stage, node: Node, layout: Layout) -> None:
@@ -86,19 +104,26 @@ def _rehearse_backward(stage: _Stage, node: Node, layout: Layout) -> None:
         _known.add(known)
         g = wrap(empty_with_strides(layout), layout)
         stage.begin_with([g, *(node.saved or ())])
-        with no_grad():
-            node.vjp(g)
+        before, stage.found = stage.found, stage.later
+        try:
+            with no_grad():
+                node.vjp(g)
+        finally:
+            stage.found = before
 
 
 class _Stage:
     """An observer that leaves out the launches of its thread that touch certain memory.
 
-    needed: (text, argument types) of the kernels that these would compile, in order. left_out: that memory by id: the
-    op's arguments, the gradient, and all that would be computed from them.
+    now, later: (text, argument types) of the kernels that these would compile, in order: of forward, and of backward.
+    found: that of the two to which launches are added. left_out: that memory by id: the op's arguments, the gradient,
+    and all that would be computed from them.
     """
 
     def __init__(self) -> None:
-        self.thread, self.needed = threading.get_ident(), list[tuple[Any, Any]]()
+        self.thread = threading.get_ident()
+        self.now, self.later = list[tuple[Any, Any]](), list[tuple[Any, Any]]()
+        self.found = self.now
         self.left_out: dict[int, Any] = {}
 
     def begin_with(self, tensors: Iterable[Any]) -> None:
@@ -119,10 +144,7 @@ class _Stage:
         for k in kernel.writes:
             self._spread(args[k])
         with suppress(Exception):  # of a kernel that is not compiled, or takes what Numba has no types for
-            compiled, given = kernel.compiled_for(args)
-            types = tuple([compiled.typeof_pyval(a) for a in given])
-            if types not in compiled.overloads:
-                self.needed.append((compiled.made, types))
+            self.found += filter(None, [kernel.uncompiled(args)])
         return True
 
     def __call__(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
@@ -131,7 +153,15 @@ class _Stage:
 
 @contextmanager
 def _rehearsal(tensors: Iterable[Any]) -> Iterator[_Stage]:
-    """In the block nothing is computed that depends on these tensors; the kernels for that are asked for at its end."""
+    """In the block nothing is computed that depends on these tensors; the kernels for that are asked for at its end.
+
+    Less the first of forward, which this process compiles in a moment. A block in another one is a part of that.
+    """
+    for known in observers:
+        if isinstance(known, _Stage) and known.thread == threading.get_ident():
+            known.begin_with(tensors)
+            yield known
+            return
     stage = _Stage()
     stage.begin_with(tensors)
     observers.append(stage)
@@ -140,5 +170,8 @@ def _rehearsal(tensors: Iterable[Any]) -> Iterator[_Stage]:
             yield stage
     finally:
         observers.remove(stage)
-    for made, types in stage.needed:
-        ask(made, types)
+    first = stage.now[:1]
+    # What is asked for last is compiled first.
+    for wanted in [*stage.later, *reversed(stage.now)]:
+        if wanted not in first:
+            ask(*wanted)

@@ -28,8 +28,10 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
+from jitgrad.dispatch.foresight import foresee
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.launch_plan import resolved
+from jitgrad.kernels.compile_ahead import begun
 from jitgrad.kernels.device_array import NoValues
 from jitgrad.kernels.direct_call import refuse
 from jitgrad.kernels.direct_parts import direct_calls, is_direct
@@ -107,7 +109,10 @@ def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..
             known = [a._layout if n in given and a is not None else a for n, a in zip(names, args, strict=True)]
             made = plan(*known)
             if isinstance(made, Launches):
-                made = compiled(made, dict(zip(names, known, strict=True)))
+                named = dict(zip(names, known, strict=True))
+                if begun() and len(made.launches) > 1:
+                    foresee(compiled(made._replace(results=None), named), *args)
+                made = compiled(made, named)
             key = scope["key_of"](*args)
             if constant(key):
                 with suppress(TypeError):

@@ -23,6 +23,7 @@ from jitgrad.kernels.words.vocabulary import T, draw, scratch
 
 __all__ = [
     "STATE_WORDS",
+    "ask_for_draws",
     "bernoulli",
     "bernoulli_each32",
     "bernoulli_each64",
@@ -60,6 +61,12 @@ def seed(state, value):
         state[:624] = _mersenne_twister.get_state()[1]
     state[624:628] = 0
     state[628:] = low, high, 0, 0
+
+
+def ask_for_draws(state):
+    """Have the kernels of the usual draws compiled ahead, for ``state`` was asked for: it will be drawn from."""
+    for kernel in (uniform32, normal32):
+        kernel.ask(np.empty(1, np.float32), state, 0.0, 1.0)
 
 
 @loop

@@ -12,11 +12,13 @@ from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.foresight import foresee
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.compile_ahead import begun
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
@@ -253,10 +255,19 @@ def cross_entropy(
         _check_smoothing(label_smoothing)
         return _of_probabilities(LogSoftmax.apply(input, dim), target, weight, reduction, label_smoothing, dim)
     _check_smoothing(label_smoothing)
-    x = LogSoftmax.apply(input, dim)  # logarithms at once: the softmax of a very unlikely class is 0
     if label_smoothing == 0:
-        return _nll(x, target, weight, ignore_index, reduction)
+        if begun():
+            foresee(_of_classes, input, target, weight, ignore_index, reduction, dim)
+        return _of_classes(input, target, weight, ignore_index, reduction, dim)
+    x = LogSoftmax.apply(input, dim)
     return _smoothed(x, target, weight, ignore_index, reduction, label_smoothing, dim)
+
+
+def _of_classes(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, dim: int
+) -> Tensor:  # fmt: skip
+    x = LogSoftmax.apply(input, dim)  # logarithms at once: the softmax of a very unlikely class is 0
+    return _nll(x, target, weight, ignore_index, reduction)
 
 
 def _check_smoothing(share: float) -> None:
