@@ -18,12 +18,12 @@ import numpy as np
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.coverage import Coverage
 from jitgrad.compiler.numbers import is_live
-from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.kernels.device_array import Allocation
 from jitgrad.kernels.program import Launch, address_of, extent_of, is_array
 
 __all__ = ["CONSTANT_BYTES", "Placeholders"]
 
+MIN_BYTES = 1 << 17  # of arrays that placeholders stand for
 CONSTANT_BYTES = 1 << 20  # of an array of constants, at most: it stays, where it could share memory with others
 
 _CHUNK = 1 << 26  # bytes that are asked for at once: more than any C library takes from what was used before

@@ -1,8 +1,11 @@
-"""Memory of 128 KB and more, which is kept when its array is freed, for the next array of about that size.
+"""Memory of 1 MB and more, which is kept when its array is freed, for the next array of about that size.
 
 The C library gives large blocks back to the system, and each page of a new one is cleared and mapped when it is first
 written to. That is a third of the time of elementwise steps on tensors of 16 MB (25 ms with the pool, 39 without). A
 pool does on every system what ``mallopt`` does with glibc (27 ms), and changes nothing for NumPy's own arrays.
+
+Smaller memory is the C library's: glibc is told to keep it, which others do from 128 KB on less well than the pool. A
+block of the pool costs 2 us, an array of glibc's 0.2.
 
 The pool hardly makes the peak of memory higher. Where no kept block fits, as many kept bytes are freed as are then
 allocated, so kept and used memory together are never more than what has been used at some time before, and some 32 MB
@@ -25,7 +28,6 @@ from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["ALWAYS_KEPT", "KEPT_BYTES", "MIN_BYTES", "BlockPool", "block_size", "is_part", "pool"]
 
-MIN_BYTES = 1 << 17  # smaller arrays are NumPy's own: the C library keeps their memory, see `_keep_small`
 ALWAYS_KEPT = 1 << 25  # bytes of freed blocks that are not freed for others
 KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use has no limit
 # Bytes of a cache line, of which blocks begin at a multiple. NumPy's large arrays begin 16 bytes after one, and vectors
@@ -38,22 +40,32 @@ _PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if h
 _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 
 
-# glibc gives memory that was freed below memory in use back only when it is asked to. Other C libraries have no such
-# function.
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+# glibc's. It gives memory that was freed below memory in use back only when it is asked to.
+_library = ctypes.CDLL(None) if os.name == "posix" else None
+_trim, _option = getattr(_library, "malloc_trim", None), getattr(_library, "mallopt", None)
+_TRIM_THRESHOLD = -1  # glibc's number of the option
 
 
-def _keep_small() -> None:
-    """Let glibc keep `ALWAYS_KEPT` bytes that are free at the end of its heap, instead of 128 KB.
+def _keeps_small() -> bool:
+    """Have glibc keep what is free at the end of its heap, `HEAP_BYTES` instead of 128 KB; whether it does.
 
-    Where a step's tensors happen to lie there it would give their memory back after each step, and page faults make 50
-    ops on 4,096 numbers take twice as long. glibc raises the limit to twice the size of a block that it has mapped when
-    that is freed, which most programs that use NumPy come to do. (``mallopt`` would end its adapting to the program.)
+    Else it would give the memory of a step's tensors back after each step, and page faults make 50 ops on 4,096 numbers
+    take twice as long, and 60 ops on tensors of 768 KB, too.
     """
-    np.empty(ALWAYS_KEPT // 2, np.uint8)  # none of it is touched
+    if _trim is None or _option is None:
+        return False
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return False  # the user has decided
+    # glibc takes blocks from the heap that are smaller than the largest mapped one that was freed, up to 32 MB. From
+    # the option on it is set; none of this block is touched.
+    np.empty(_HEAP_BLOCK, np.uint8)
+    return bool(_option(_TRIM_THRESHOLD, HEAP_BYTES))
 
 
-_keep_small()
+HEAP_BYTES = 1 << 28  # of freed memory that glibc keeps, at most
+_HEAP_BLOCK = 1 << 24
+# Smaller arrays are NumPy's own: the C library keeps their memory.
+MIN_BYTES = 1 << 20 if _keeps_small() else 1 << 17
 
 
 class _Loan(weakref.ref[Any]):

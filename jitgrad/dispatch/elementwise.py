@@ -16,7 +16,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, broadcast_shapes, cache, halves, intern
 from jitgrad.core.node import edge_of
-from jitgrad.core.storage import count_write, counter_of
+from jitgrad.core.storage import UNWRITTEN, count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_before_write, filled, strided_copy
@@ -64,12 +64,26 @@ class ElementwiseOp:
         """Apply the op; with ``out`` the result is written there, and ``out`` returned."""
         if out is None:
             return self(*operands, **named)
-        if not named and self._writes_out(operands, out):
-            return out
+        if not named:
+            return self.into(out, operands)
         result = self(*operands, **named)
         if not self.op.allows_internal_overlap:
             check_out(out, (*operands, *named.values()))
         return into_out(self.op.name, result, out)
+
+    def into(self, out: Tensor, operands: tuple[Any, ...]) -> Tensor:
+        """Apply the op, write the result to ``out``, and return that.
+
+        The kernel writes to ``out`` itself if that has the layout of a new result. Else the result is computed and then
+        copied, with all checks and warnings: in a first call, which is planned there, for tensors that require grad,
+        operands that share the memory of ``out``, and views with a history.
+        """
+        if not self._writes_out(operands, out):
+            result = self(*operands)
+            if not self.op.allows_internal_overlap:
+                check_out(out, operands)
+            into_out(self.op.name, result, out)
+        return out
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         """Apply the op to tensors and numbers, given by position or by name.
@@ -168,37 +182,37 @@ class ElementwiseOp:
             node.scalars = {a.name: cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
 
     def _writes_out(self, operands: tuple[Any, ...], out: Any) -> bool:
-        """Let the kernel write to ``out`` itself, if that has the layout of a new result; whether it did.
-
-        Else the result is computed and then copied, with all checks and warnings: in a first call, which is planned
-        there, for tensors that require grad, operands that share the memory of ``out``, and views with a history.
-        """
-        if type(out) is not Tensor or grad_state.levels:
-            return False
-        counter, base, recorded, tensors = counter_of(out), out._base, out._requires_grad, list[Tensor]()
-        key: list[Any] = [False] * (len(operands) + 1)  # of `plans`; the last item: not in place
-        for k, x in enumerate(operands):
-            if type(x) is Tensor and x._counter is not counter:
-                key[k], recorded = x._layout, recorded or x._requires_grad
-                tensors.append(x)
-            elif x.__class__ in NUMBERS:
-                key[k] = self._number_key(k, x)
-            else:
+        """Let the kernel write to ``out`` itself, if it may; whether it did."""
+        tensors, numbers = operands, self.op.scalars
+        try:
+            plan = self.plans.get((*[x._layout for x in operands], False))  # the last: not in place
+        except AttributeError:
+            tensors, numbers = tuple([x for x in operands if isinstance(x, Tensor)]), True
+            if not all(isinstance(x, (Tensor, *NUMBERS)) for x in operands):
                 return False
-        plan = self.plans.get(tuple(key))
-        if plan is None or plan.launch.layouts[0] is not out._layout or (recorded and grad_state.enabled):
+            key = [getattr(x, "_layout", None) or self._number_key(k, x) for k, x in enumerate(operands)]
+            plan = self.plans.get((*key, False))
+        if plan is None or type(out) is not Tensor or plan.launch.layouts[0] is not out._layout:
             return False
-        if out._layout.device != "cpu" or (base is not None and (out._view_kind or base._requires_grad)):
+        counter, base, recorded = out._counter, out._base, out._requires_grad
+        if counter is UNWRITTEN:  # now only views of this memory have the same counter
+            counter = out._counter = [0]
+        for x in tensors:
+            if x._counter is counter or type(x) is not Tensor:
+                return False
+            recorded = recorded or x._requires_grad
+        viewed = base is not None and (out._view_kind or base._requires_grad)
+        if viewed or grad_state.levels or (recorded and grad_state.enabled) or out._layout.device != "cpu":
             return False
         try:
-            count_write(out)
-        except RuntimeError:
-            check_write(out)  # raises with the words for a write
-        if len(tensors) == len(operands) and not self.op.scalars:
-            plan.launch.write(*tensors, out._data)
+            counter[0] += 1
+        except RuntimeError:  # an inference tensor's, which refuses with the words for saving
+            check_write(out)
+        if numbers:
+            given = [cast_number(plan.dtype, v) for _, v in _runtime_numbers(plan, operands)]
+            plan.launch.write(*tensors, *given, out._data)
         else:
-            numbers = [cast_number(plan.dtype, v) for _, v in _runtime_numbers(plan, operands)]
-            plan.launch.write(*tensors, *numbers, out._data)
+            plan.launch.write(*tensors, out._data)
         return True
 
     def write(self, target: Tensor, other: Tensor) -> None:

@@ -90,7 +90,9 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
         return result
 
     def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
-        if named or out is not None:
+        if out is not None and not named:
+            return operation.into(out, operands)
+        if named:
             return operation.general(*operands, out=out, **named)
         key = tuple([getattr(x, "_layout", None) or x.__class__ for x in operands])
         run = get(key)
@@ -144,8 +146,10 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
     def unary(input: Any, *, out: Tensor | None = None) -> Tensor:
         x = input
-        if out is not None or not isinstance(x, Tensor):
-            return operation.general(x, out=out)
+        if out is not None:
+            return operation.into(out, (x,))
+        if not isinstance(x, Tensor):
+            return operation(x)
         plan = get(x._layout)
         if plan is None:
             result = operation(x)
@@ -202,7 +206,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
 
     def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         if out is not None:
-            return operation.general(input, other, out=out)
+            return operation.into(out, (input, other))
         kind = other.__class__
         if kind is float or kind is int:  # an error that is caught takes 0.5 us
             return with_number(input, other)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import halves, intern
-from jitgrad.core.storage import count_write, counter_of
+from jitgrad.core.storage import UNWRITTEN, count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.user_frame import user_level
@@ -108,13 +108,22 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
         if kwargs or len(args) != count:
             args = bind_arguments(op, args, kwargs)
         x = args[0]
-        if scopes or grad_state.levels or halves or not _is_plain(x, args):
+        counter, recorded, plain = x._counter, x._requires_grad, x._base is None
+        if counter is UNWRITTEN:  # now only views of this memory have the same counter
+            counter = x._counter = [0]
+        if count > 1:
+            for a in args[1:]:
+                if isinstance(a, Tensor):
+                    plain, recorded = plain and a._counter is not counter, recorded or a._requires_grad
+        if not plain or scopes or grad_state.levels or halves or (recorded and grad_state.enabled):
             return checked(x, args)
+        # A write that is not recorded, to what is no view, from memory of others.
         if not (overlapping or x._layout.contiguous):
             check_memory(x._layout)
-        check_write(x)
+        if type(counter) is not list:
+            check_write(x)
         write(*args)
-        count_write(x)
+        counter[0] += 1
         return x
 
     def checked(x: Tensor, args: tuple[Any, ...]) -> Tensor:
@@ -148,17 +157,6 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
     inplace.__doc__ = f"In-place version of ``{op.name}``."
     vars(inplace)["__wrapped__"] = op.write  # whose signature help() shows, and errors compare arguments with
     return inplace
-
-
-def _is_plain(x: Tensor, args: tuple[Any, ...]) -> bool:
-    """Whether a write to ``x`` is not recorded, ``x`` is no view, and no tensor among ``args`` shares its memory."""
-    counter, recorded = counter_of(x), x._requires_grad
-    for a in args[1:]:
-        if isinstance(a, Tensor):
-            if a._counter is counter:
-                return False
-            recorded = recorded or a._requires_grad
-    return x._base is None and not (recorded and grad_state.enabled)
 
 
 def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:
