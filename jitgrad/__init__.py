@@ -10,9 +10,9 @@ from math import e, inf, nan, pi
 from jitgrad.kernels.collector import paused_collector as _paused_collector
 from jitgrad.kernels.compile_ahead import begin_at_import as _begin_at_import
 
-_begin_at_import()
 # Passes over an import's objects, and the hundred thousand that Numba keeps, would be a quarter of its time.
 with _paused_collector(lasting=True):
+    _begin_at_import()
     from jitgrad import autograd, cpu, cuda, ops
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled

@@ -21,9 +21,9 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.cache_files import cache_directory
-from jitgrad.kernels.compile_ahead import ask, begun
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
+from jitgrad.kernels.compile_ahead import ask, begun
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_kernel, kernel_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import refuse
@@ -147,7 +147,7 @@ class Kernel:
         return None if types in compiled.overloads else (compiled.made, types)
 
     def ask(self, *args: Any) -> None:
-        """Have the kernel compiled by the other process for a launch on ``args`` that will come soon, if there is one."""
+        """Have the other process, if there is one, compile the kernel for a launch on ``args`` that comes soon."""
         if begun() and (wanted := self.uncompiled(args)):
             ask(*wanted)
 

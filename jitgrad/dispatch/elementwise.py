@@ -65,13 +65,13 @@ class ElementwiseOp:
         if out is None:
             return self(*operands, **named)
         if not named:
-            return self.into(out, operands)
+            return self.apply_out(out, operands)
         result = self(*operands, **named)
         if not self.op.allows_internal_overlap:
             check_out(out, (*operands, *named.values()))
         return into_out(self.op.name, result, out)
 
-    def into(self, out: Tensor, operands: tuple[Any, ...]) -> Tensor:
+    def apply_out(self, out: Tensor, operands: tuple[Any, ...]) -> Tensor:
         """Apply the op, write the result to ``out``, and return that.
 
         The kernel writes to ``out`` itself if that has the layout of a new result. Else the result is computed and then
@@ -183,7 +183,7 @@ class ElementwiseOp:
 
     def _writes_out(self, operands: tuple[Any, ...], out: Any) -> bool:
         """Let the kernel write to ``out`` itself, if it may; whether it did."""
-        tensors, numbers = operands, self.op.scalars
+        tensors, numbers = operands, bool(self.op.scalars)
         try:
             plan = self.plans.get((*[x._layout for x in operands], False))  # the last: not in place
         except AttributeError:

@@ -91,7 +91,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
     def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
         if out is not None and not named:
-            return operation.into(out, operands)
+            return operation.apply_out(out, operands)
         if named:
             return operation.general(*operands, out=out, **named)
         key = tuple([getattr(x, "_layout", None) or x.__class__ for x in operands])
@@ -147,7 +147,7 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
     def unary(input: Any, *, out: Tensor | None = None) -> Tensor:
         x = input
         if out is not None:
-            return operation.into(out, (x,))
+            return operation.apply_out(out, (x,))
         if not isinstance(x, Tensor):
             return operation(x)
         plan = get(x._layout)
@@ -206,7 +206,7 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
 
     def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         if out is not None:
-            return operation.into(out, (input, other))
+            return operation.apply_out(out, (input, other))
         kind = other.__class__
         if kind is float or kind is int:  # an error that is caught takes 0.5 us
             return with_number(input, other)

@@ -113,10 +113,15 @@ def row_sums(g, x, mean, rstd, for_weight, for_bias):
 
 
 @loop(reassoc=True, split=("g", "x", "mean", "rstd", "out", "for_weight", "for_bias"))
-def row_gradients(g, x, mean, rstd, weight, out, for_weight, for_bias):
-    """``row_gradient`` and ``row_sums`` in one pass over g and x; out as (chunks, outer, groups, n)."""
+def row_gradients(g, x, mean, rstd, weight, past, out, for_weight, for_bias):
+    """``row_gradient`` and ``row_sums`` in one pass over g and x; out as (chunks, outer, groups, n).
+
+    past: whether to write ``out`` past the caches; see words/stream.py.
+    """
     outer, n = x.shape[1], x.shape[3]
     products, sums, weights, biases = np.empty(n, T), np.empty(n, T), np.empty(n, W), np.empty(n, W)
+    # To write a row past the caches at once takes longer: arithmetic waits for non-temporal stores.
+    slopes = np.empty(n if past else 0, T)
     for c in range(x.shape[0]):
         for k in range(x.shape[2]):
             weights[:], biases[:] = 0, 0
@@ -124,10 +129,14 @@ def row_gradients(g, x, mean, rstd, weight, out, for_weight, for_bias):
                 products[:], sums[:] = 0, 0
                 for o in range(begin, min(begin + 32, outer)):
                     slope, row, middle, scale = g[c, o, k], x[c, o, k], mean[c, o, k], rstd[c, o, k]
-                    slopes_of_row(slope, row, middle, scale, weight[k], out[c, o, k])
+                    slopes_of_row(slope, row, middle, scale, weight[k], slopes if past else out[c, o, k])
+                    if past:
+                        stream(out[c, o, k], slopes)
                     add_to_sums(slope, row, middle, scale, products, sums)
                 add_both(products, sums, weights, biases)
             put_both(weights, biases, for_weight[c, k], for_bias[c, k])
+    if past:
+        drain()
 
 
 def add_to_sums(slope, row, middle, scale, products, sums):

@@ -40,7 +40,7 @@ _OVERWRITING = (
     log_softmax_rows_gradient,
 )  # fmt: skip
 # Those whose last two outputs are sums of rows, by chunks; and which of their other arguments have such rows.
-_WITH_SUMS = {row_sums: (0, 1, 2, 3), row_gradients: (0, 1, 2, 3, 5)}
+_WITH_SUMS = {row_sums: (0, 1, 2, 3), row_gradients: (0, 1, 2, 3, 6)}
 
 
 class Cut(NamedTuple):
@@ -266,6 +266,8 @@ def _member(launch: Launch, rows: int, blocks: int) -> tuple[Member, list[Launch
         parts = [np.empty((blocks, *sizes), a.dtype) for a in (for_weight, for_bias)]
         for k in _WITH_SUMS[kernel]:
             given[k] = given[k].reshape(1, rows, *given[k].shape[2:])
+        if kernel is row_gradients:
+            given[5] = False  # a block's rows may be read next
         cuts = [Cut(k, axis=1) for k in _WITH_SUMS[kernel]] + [Cut(len(given) + k, once=True) for k in range(2)]
         return Member(kernel, (*given, *parts), tuple(cuts)), [
             Launch(sum_columns, (p.reshape(chunks, blocks // chunks, -1), a.reshape(chunks, -1)), [])

@@ -17,7 +17,7 @@ from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.planned import Launches, Read, Written, row_major
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import fill as kernels
@@ -105,7 +105,15 @@ class Zero(Overwriting, public="method"):
     samples = cases(lambda: (draw(2, 3),))
 
     def write(x):
-        fill_array(x._data, x._layout, 0)
+        _write_zeros(x)
+
+
+@planned("x")
+def _write_zeros(x):
+    """Write zeros to ``x``."""
+    if not x.contiguous or x.device != "cpu" or x.dtype.is_half:
+        return lambda x: fill_array(x._data, x._layout, 0)
+    return Launches([(kernels.fill, Read("x", (x.numel,)), x.numpy_dtype.type(0).item())], [], 0)
 
 
 class Fill(Overwriting):

@@ -26,6 +26,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.reduction import sum_columns
+from jitgrad.kernels.past_caches import STREAMED_BYTES, STREAMED_ROW
 from jitgrad.ops.nn.mixed_norm import in_float32, mixes
 from jitgrad.ops.reduction.reduction_plan import CHUNKS, unrecorded
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -229,7 +230,8 @@ def _sums(
               for p, place in zip(partial, places, strict=True)]  # fmt: skip
     if slopes is None:
         return [(kernels.row_sums, *known, *partial), *summed]
-    return [(kernels.row_gradients, *known, slopes[0], Written(slopes[1], whole), *partial), *summed]
+    past = 3 * x.numel * g.numpy_dtype.itemsize >= STREAMED_BYTES and sizes[-1] * g.numpy_dtype.itemsize >= STREAMED_ROW
+    return [(kernels.row_gradients, *known, slopes[0], past, Written(slopes[1], whole), *partial), *summed]
 
 
 def _shaped(total: Tensor, layout: Layout) -> Tensor:
