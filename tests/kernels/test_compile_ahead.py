@@ -62,6 +62,45 @@ def test_it_does_not_start_where_kernels_are_on_disk(tmp_path):
     assert run(tmp_path, "loss().backward(); print(compile_ahead.begun(), statistics.compiled)") == ["False", "0"]
 
 
+def test_it_starts_with_the_import_where_nothing_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.MODEL", "import jitgrad\nfrom jitgrad.kernels import compile_ahead\n")
+    begun = "print(compile_ahead.begun())"
+    assert run(tmp_path / "new", begun) == ["True"]
+    assert run(tmp_path / "off", begun, JITGRAD_COMPILE_AHEAD="0") == ["False"]
+    (tmp_path / "empty").mkdir()
+    assert run(tmp_path / "empty", begun) == ["True"]
+    (tmp_path / "file").touch()
+    assert run(tmp_path, begun) == ["False"]  # there is something
+    assert run(tmp_path / "file", begun) == ["False"]
+
+
+def test_kernels_of_one_call_are_compiled_at_once(tmp_path):
+    """While the first is compiled here, the other process does the rest: of a product and its bias, of a loss."""
+    program = """
+asked, ask = [], compile_ahead._Compiler.ask
+compile_ahead._Compiler.ask = lambda self, wanted: (asked.append(wanted and wanted[0].name), ask(self, wanted))
+torch.nn.functional.linear(x, torch.ones(4, 10), torch.ones(4))
+loss()
+print(*[n for n in asked if n])
+"""
+    asked = run(tmp_path, program)
+    assert {"add_row", "nll_total", "nll_gradient", "log_softmax_rows_gradient"} <= set(asked)
+    assert not {"tile_product", "log_softmax_rows"} & set(asked)  # compiled here
+    assert asked.index("nll_gradient") < asked.index("nll_total")  # the last is compiled first, as forward needs it
+
+
+def test_random_numbers_are_compiled_ahead(tmp_path):
+    program = """
+torch.manual_seed(0)
+compile_ahead.finish()
+before = statistics.compiled
+print(torch.rand(20).sum().item(), torch.randn(20).sum().item(), statistics.compiled - before)
+"""
+    *numbers, compiled = run(tmp_path, program)
+    assert compiled == "1"  # the sum's
+    assert numbers == run(tmp_path / "alone", program, JITGRAD_COMPILE_AHEAD="0")[:2]
+
+
 def test_it_ends_with_the_process(tmp_path):
     program = """
 loss()
