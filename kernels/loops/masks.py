@@ -20,12 +20,13 @@ def count_true(x, out):
 
 @loop
 def true_places(x, out, count):
-    """The places of a flat array's elements that are not zero, and how many there are."""
-    at = 0
-    for k in range(x.size):
-        if x[k] != T(0):
-            out[at] = k
-            at += 1
+    """The places of a flat array's elements that are not zero, and how many there are; ``out`` has room for them."""
+    at = k = 0
+    while k < x.size and at < out.size:
+        # What is no such place is written over: a processor would guess a branch wrong as often as not.
+        out[at] = k
+        at += np.int64(x[k] != T(0))
+        k += 1
     count[0] = at
 
 
@@ -54,11 +55,22 @@ def fill_true(mask, out, value):
 @loop
 def unravel(places, out, shape):
     """Flat places as indices, a row for each dim: out (dims, m)."""
+    last = shape.size - 1
+    inner = shape[last]
+    begin = -inner  # of the row that the place before is in: divisions take longer than all else
     for k in range(places.size):
-        rest = places[k]
-        for d in range(shape.size - 1, -1, -1):
-            out[d, k] = rest % shape[d]
-            rest //= shape[d]
+        at = places[k] - begin
+        if 0 <= at < inner:
+            for d in range(last):
+                out[d, k] = out[d, k - 1]
+        else:
+            rest = places[k] // inner
+            begin = rest * inner
+            at = places[k] - begin
+            for d in range(last - 1, -1, -1):
+                out[d, k] = rest % shape[d]
+                rest //= shape[d]
+        out[last, k] = at
 
 
 @loop

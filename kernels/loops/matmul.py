@@ -21,7 +21,7 @@ from jitgrad.kernels.words.vocabulary import gemm, gemm_part
 
 __all__ = [
     "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "multiply_into", "small_product",
-    "small_products", "stays_on_one", "tile_entry", "tile_product", "tile_products",
+    "small_products", "stays_on_one", "tile_entry", "tile_product", "tile_products", "vector_products",
 ]  # fmt: skip
 
 
@@ -252,6 +252,26 @@ def small_products(x, y, out, x_turned, y_turned):
     """``small_product`` of stacks of matrices."""
     for s in range(out.shape[0]):
         multiply_rows(x[s], y[s], out[s], x_turned, y_turned)
+
+
+@loop(reassoc=True, split=("x", "y", "out"), dtype_from="y")
+def vector_products(x, y, out, turned):
+    """Products of vectors x (stack, k) and matrices y (stack, k, m), (stack, m, k) if ``turned``; out (stack, m)."""
+    for s in range(out.shape[0]):
+        row, total = x[s], out[s]
+        if turned:
+            for j in range(total.size):
+                column, dot = y[s, j], T(0)
+                for k in range(row.size):
+                    dot += row[k] * column[k]
+                total[j] = dot
+        else:
+            for j in range(total.size):
+                total[j] = T(0)
+            for k in range(row.size):
+                factor, part = row[k], y[s, k]
+                for j in range(total.size):
+                    total[j] += factor * part[j]
 
 
 @loop(split=("out",), dtype_from="out")

@@ -134,6 +134,11 @@ def product(x: Factor, y: Factor, out: Layout) -> Launches:
     ):  # fmt: skip
         kernel: Kernel = kernels.small_product if out.ndim == 2 else kernels.small_products
         return Launches([(kernel, first[0], second[0], result, first[1], second[1])], [out])
+    if first and second and out.device == "cpu" and out.numpy_dtype in _SMALL_TYPES and out.numel and out.ndim == 3:
+        if n == 1:
+            return _of_vectors(x, second, out)
+        if y.sizes[1] == 1:
+            return _of_vectors(y, (first[0], not first[1]), out)
     entry = kernels.tile_entry(out.numpy_dtype.char, work)
     if entry and first and second and out.device == "cpu" and out.numel and out.ndim < 4:
         kernel = kernels.tile_product if out.ndim == 2 else kernels.tile_products
@@ -142,6 +147,16 @@ def product(x: Factor, y: Factor, out: Layout) -> Launches:
     if out.ndim == 2 and kernels.stays_on_one((n, y.sizes[1]), inner):
         kernel = kernels.dot_on_one
     return Launches([(kernel, x.for_blas(), y.for_blas(), result)], [out])
+
+
+def _of_vectors(vector: Factor, matrix: tuple[Read, bool], out: Layout) -> Launches:
+    """Plan the products of a stack of vectors with one of row-major matrices, for which tiles would be next to empty."""
+    stack = out.shape[0]
+    size, sums = vector.layout.numel // stack, out.numel // stack
+    if sums == 1:  # a column is a row, too
+        matrix = Read(matrix[0].name, (stack, 1, size)), True
+    arrays = Read(vector.name, (stack, size)), matrix[0], Written(0, (stack, sums))
+    return Launches([(kernels.vector_products, *arrays, matrix[1])], [out])
 
 
 def row_major_product(x: Factor, y: Factor) -> Launches:
