@@ -150,7 +150,7 @@ def product(x: Factor, y: Factor, out: Layout) -> Launches:
 
 
 def _of_vectors(vector: Factor, matrix: tuple[Read, bool], out: Layout) -> Launches:
-    """Plan the products of a stack of vectors with one of row-major matrices, for which tiles would be next to empty."""
+    """Plan the products of a stack of vectors with one of row-major matrices; tiles would be next to empty."""
     stack = out.shape[0]
     size, sums = vector.layout.numel // stack, out.numel // stack
     if sums == 1:  # a column is a row, too
