@@ -65,7 +65,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return _cut(self, 0, start, end if end > start else start, step)
         elif key is None:
             return _unsqueeze(self, 0)
-        elif kind is tuple and key and key[0].__class__ is not Tensor:
+        elif kind is tuple and key and key[0].__class__ is not Tensor and key[-1].__class__ is not Tensor:
             recorded = (self._requires_grad and grad_state.enabled) or grad_state.levels
             view = None if recorded else _basic_view(self, key)
             view = _view_by_steps(self, key) if view is None else view
@@ -73,8 +73,8 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return view
     except (IndexError, TypeError, ValueError):
         """The general path raises PyTorch's error for this key."""
-    given = key if kind is tuple else (key,)
-    if (fold := _fold(self, given)) is not None:
+    first, given = _indexed(key) if kind is tuple else (0, (key,))
+    if (fold := _fold(self, first, given)) is not None:
         if fold.read is None or check_observers or (self._requires_grad and grad_state.enabled):
             return Index.apply(self, *fold.resolve(given))
         try:
@@ -97,9 +97,22 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
 _TENSORS = frozenset({Tensor})
 
 
-def _fold(x: Tensor, given: tuple[Any, ...]) -> Any:
+_WHOLE = slice(None)
+
+
+def _indexed(key: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
+    """A key without the slices of whole dims at its ends, and how many it begins with."""
+    first, end = 0, len(key)
+    while first < end and key[first].__class__ is slice and key[first] == _WHOLE:
+        first += 1
+    while first < end and key[end - 1].__class__ is slice and key[end - 1] == _WHOLE:
+        end -= 1
+    return first, key[first:end]
+
+
+def _fold(x: Tensor, first: int, given: tuple[Any, ...]) -> Any:
     """The plan that resolves a key of index tensors alone, if there is one; see ``planned_fold``."""
-    return planned_fold(x, given) if _TENSORS.issuperset(map(type, given)) else None
+    return planned_fold(x, first, given) if given and _TENSORS.issuperset(map(type, given)) else None
 
 
 def _view_by_steps(x: Tensor, key: tuple[Any, ...]) -> Tensor | None:
@@ -148,8 +161,9 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         if _masks_all(self, key):
             self.masked_fill_(key, value)
             return
-    given = key if type(key) is tuple else (key,)
-    if not (isinstance(value, Tensor) and value._layout.shape[:1] == (1,)) and (fold := _fold(self, given)) is not None:
+    first, given = _indexed(key) if type(key) is tuple else (0, (key,))
+    unmatched = isinstance(value, Tensor) and value._layout.shape[:1] == (1,)
+    if not unmatched and (fold := _fold(self, first, given)) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
         check_history(self, recorded)
         places, pattern = fold.resolve(given)

@@ -131,28 +131,29 @@ class Fold(NamedTuple):
     read: Callable[[Tensor, Sequence[Any]], Tensor] | None
 
 
-_FOLDS: dict[tuple[Layout, ...], Fold] = cache()
+_FOLDS: dict[Any, Fold] = cache()  # by the tensor's layout, the first dim that is indexed, and the indices' layouts
 _READ_BYTES = 1 << 14  # of a result: more are better read by a kernel that runs on several threads
 
 
-def planned_fold(x: Tensor, indices: Iterable[Any]) -> Fold | None:
-    """The plan for indices as these, if there is one: for int64 vectors and the like, of one shape."""
-    return _FOLDS.get((x._layout, *map(_layout_of, indices)))
+def planned_fold(x: Tensor, first: int, indices: Iterable[Any]) -> Fold | None:
+    """The plan for indices as these, of the dims from ``first`` on, if there is one: for int64 vectors of one shape."""
+    return _FOLDS.get((x._layout, first, *map(_layout_of, indices)))
 
 
 _layout_of = attrgetter("_layout")
 
 
 def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Pattern) -> None:
-    """Keep the function for index tensors of the first dims."""
+    """Keep the function for index tensors of dims that follow one another."""
     shape, m, layout = pattern.found, math.prod(pattern.found), row_major(_INDEX, (math.prod(pattern.found),))
     plain = all(i._layout is row_major(_INDEX, shape) for _, i in indices)
-    if not plain or not shape or [d for d, _ in indices] != list(range(len(indices))):
+    begin = indices[0][0]
+    if not plain or not shape or [d for d, _ in indices] != list(range(begin, begin + len(indices))):
         return
     kernel, steps, stride = kernels.fold_index, [], 1
     for order in range(len(indices) - 1, -1, -1):
-        steps.append((order, x.shape[order], stride))
-        stride *= x.shape[order]
+        steps.append((order, x.shape[begin + order], stride))
+        stride *= x.shape[begin + order]
     run, flat = prepared(kernel, layout.numpy_dtype, (m,), (m,), (2,), None, None, None), len(shape) == 1
 
     def fold(indices: Sequence[Any]) -> tuple[Tensor, Pattern]:
@@ -164,7 +165,8 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
             first = False
         return wrap(places, layout), pattern
 
-    _FOLDS[(x, *[i._layout for _, i in indices])] = Fold(fold, _direct_read(x, len(indices), pattern))
+    read = None if begin else _direct_read(x, len(indices), pattern)
+    _FOLDS[(x, begin, *[i._layout for _, i in indices])] = Fold(fold, read)
 
 
 def _direct_read(x: Layout, count: int, pattern: Pattern) -> Callable[[Tensor, Sequence[Any]], Tensor] | None:
@@ -188,10 +190,11 @@ def _direct_read(x: Layout, count: int, pattern: Pattern) -> Callable[[Tensor, S
 
 def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
     """(places, pattern) of index tensors, checked; negative indices count from the end."""
-    if all(i is not None for i in indices) and (fold := planned_fold(x, indices)) is not None:
-        return fold.resolve(indices)
     shape = x._layout.shape
     only = [(d, i) for d, i in enumerate(indices) if i is not None]
+    given = [i for _, i in only]
+    if only and only[-1][0] - only[0][0] < len(only) and (fold := planned_fold(x, only[0][0], given)) is not None:
+        return fold.resolve(given)
     if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer
         dim, mask = only[0]
         _check_mask_shape(x, dim, mask)
@@ -213,7 +216,7 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
             index = cast(index.detach(), int64).expand(found)
         _fold(places, index, shape[dim], stride, order, order == len(named) - 1)
         stride *= shape[dim]
-    if len(named) == len(indices):
+    if len(named) == len(only):
         _plan_fold(x._layout, named, pattern)
     return places, pattern
 
