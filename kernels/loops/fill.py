@@ -50,10 +50,17 @@ def linspace(out, start, end, step):
     n = out.size
     first, last, width = T(start), T(end), T(step)
     # From the start up to the middle, from the end beyond it, as PyTorch does: both ends are exact.
+    # Numbers of 32 bits, where they do: those of 64 are no vectors.
+    if n >= 1 << 31:
+        for i in range(n // 2):
+            out[i] = first + T(i) * width
+        for i in range(n // 2, n):
+            out[i] = last - T(n - 1 - i) * width
+        return
     for i in range(n // 2):
-        out[i] = first + T(i) * width
+        out[i] = first + T(np.int32(i)) * width
     for i in range(n // 2, n):
-        out[i] = last - T(n - 1 - i) * width
+        out[i] = last - T(np.int32(n - 1 - i)) * width
 
 
 @loop

@@ -13,8 +13,8 @@ from jitgrad.kernels.launch import loop
 
 __all__ = [
     "channel_gradient", "channel_gradient_columns", "channel_moments", "channel_sums", "channel_sums_columns",
-    "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows", "repeat_each",
-    "row_gradient", "row_gradients", "row_sums",
+    "column_moments", "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows",
+    "repeat_each", "row_gradient", "row_gradients", "row_sums",
 ]  # fmt: skip
 
 
@@ -185,6 +185,25 @@ def channel_moments(x, mean, var):
                     block += (part[i] - middle) * (part[i] - middle)
                 squares += block
         mean[c], var[c] = middle, squares / count
+
+
+@loop
+def column_moments(x, mean, var):
+    """``channel_moments`` for (outer, channels), of few elements: in one launch, where larger ones have four."""
+    totals = np.empty(mean.size, W)
+    totals[:] = 0
+    for o in range(x.shape[0]):
+        row = x[o]
+        for c in range(row.size):
+            totals[c] += row[c]
+    for c in range(mean.size):
+        mean[c], totals[c] = totals[c] / x.shape[0], 0
+    for o in range(x.shape[0]):
+        row = x[o]
+        for c in range(row.size):
+            totals[c] += (row[c] - mean[c]) * (row[c] - mean[c])
+    for c in range(mean.size):
+        var[c] = totals[c] / x.shape[0]
 
 
 @loop

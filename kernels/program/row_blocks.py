@@ -216,7 +216,8 @@ def _row_count(launch: Launch) -> int | None:
     if not all(isinstance(a, (np.ndarray, int, float)) for a in args):  # what entries can be given
         return None
     if kernel is row_gradients:
-        return math.prod(args[0].shape[:2]) if all(a.flags.c_contiguous for a in args) else None
+        arrays = [a for a in args if isinstance(a, np.ndarray)]
+        return math.prod(args[0].shape[:2]) if all(a.flags.c_contiguous for a in arrays) else None
     arrays = [args[k] for k in kernel.split]
     rows = arrays[0].shape[0] if arrays[0].ndim else 0
     same = all(a.ndim and a.shape[0] == rows and a.flags.c_contiguous and a.size for a in arrays)

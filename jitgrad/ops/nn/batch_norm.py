@@ -95,13 +95,18 @@ def _per_channel(name: str, p: Layout | None, x: Layout, value: float) -> Any:
     return np.full(channels, value, x.numpy_dtype) if p is None else row_major(name, p, (channels,))
 
 
+_FEW = 1 << 13  # elements that are measured in one pass for each moment
+
+
 @planned("x", "weight?", "bias?", numbers=("eps",))
 def _normalized(x, weight, bias, eps):
     """(results, means, variances, inverse standard deviations), unrecorded, by the moments of the batch."""
     blocks, channels = _blocks(x), intern(x.numpy_dtype, x.shape[1:2])
     row, columns = (1, blocks[1]), len(blocks) == 2
     source, mean, var, rstd = row_major("x", x, blocks), Written(1), Written(2), Written(3)
-    if columns:
+    if columns and x.numel <= _FEW:
+        measure = [(kernels.column_moments, source, mean, var)]
+    elif columns:
         rows = row_major("x", x, (1, *blocks))
         measure = [
             (sum_columns, rows, Written(1, row)),
