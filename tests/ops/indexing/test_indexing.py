@@ -360,3 +360,34 @@ def test_numbers_are_written_under_a_mask():
     assert y.grad_fn.name() == "IndexPutBackward0"
     y.sum().backward()
     assert leaf.grad.equal(torch.where(mask, 0.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    "key", ["[:, r]", "[:, r, :]", "[:, :, r]", "[:, r, r]", "[:, r, :, r]", "[:, :, r, r]", "[r]"]
+)
+def test_a_planned_index_behind_slices(key):
+    """What the first call plans is what NumPy reads and writes, in further calls, too."""
+    values, r = RNG.standard_normal((4, 5, 6, 7)), np.array([0, 2, -1, 3])
+    for _ in range(3):
+        x = torch.from_numpy(values.copy()).requires_grad_()
+        found = eval(f"x{key}", {"x": x, "r": torch.from_numpy(r)})
+        expected = eval(f"x{key}", {"x": values, "r": r})
+        np.testing.assert_array_equal(found.detach().numpy(), expected)
+        (found * found).sum().backward()
+        where = np.zeros_like(values)
+        np.add.at(where, eval(f"np.s_{key}", {"np": np, "r": r}), 2 * expected)
+        np.testing.assert_allclose(x.grad.numpy(), where)
+        written, wanted = torch.from_numpy(values.copy()), values.copy()
+        exec(f"x{key} = 2.5", {"x": written, "r": torch.from_numpy(r)})
+        exec(f"x{key} = 2.5", {"x": wanted, "r": r})
+        np.testing.assert_array_equal(written.numpy(), wanted)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (3, 70), (2, 1, 9), (4, 3, 2, 5), (40,)])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_places_of_true_elements(shape, share):
+    mask = RNG.random(shape) < share
+    np.testing.assert_array_equal(torch.from_numpy(mask).nonzero().numpy(), np.argwhere(mask))
+    large = np.zeros((300, 50), bool)
+    large[-1, -1] = large[0, 0] = large[7, 3] = True
+    np.testing.assert_array_equal(torch.from_numpy(large).nonzero().numpy(), np.argwhere(large))

@@ -290,3 +290,17 @@ def test_a_stacked_product_that_is_not_recorded_is_one_launch():
 def test_a_kronecker_product_of_two_orders_of_dims():
     a, b = torch.arange(6.0).view(2, 3).t(), torch.arange(8.0).view(2, 4)
     np.testing.assert_array_equal(torch.kron(a, b).numpy(), np.kron(a.numpy(), b.numpy()))
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("sizes", [(3, 1, 700, 1), (5, 1, 33, 300), (5, 300, 33, 1), (1, 1, 600, 9), (2, 300, 5, 1)])
+def test_stacks_of_vectors_by_matrices(sizes, turned):
+    """Rows by matrices, matrices by columns, and one by the other, whichever of them is given transposed."""
+    stack, n, inner, m = sizes
+    shapes = (stack, n, inner), (stack, inner, m)
+    given = [torch.from_numpy(array(s[:1] + s[:0:-1] if t else s)) for s, t in zip(shapes, turned, strict=True)]
+    x, y = (a.transpose(1, 2) if t else a for a, t in zip(given, turned, strict=True))
+    with torch.debug.tape() as tape:
+        found = torch.bmm(x, y)
+    assert [entry.kernel.name for entry in tape] == ["vector_products"]
+    np.testing.assert_allclose(found.numpy(), x.numpy() @ y.numpy(), rtol=1e-12, atol=1e-12)
