@@ -76,7 +76,7 @@ class ElementwiseOp:
 
         The kernel writes to ``out`` itself if that has the layout of a new result. Else the result is computed and then
         copied, with all checks and warnings: in a first call, which is planned there, for tensors that require grad,
-        operands that share the memory of ``out``, and views with a history.
+        operands that share the memory of ``out`` but aren't it, and views with a history.
         """
         if not self._writes_out(operands, out):
             result = self(*operands)
@@ -198,12 +198,16 @@ class ElementwiseOp:
         if counter is UNWRITTEN:  # now only views of this memory have the same counter
             counter = out._counter = [0]
         for x in tensors:
-            if x._counter is counter or type(x) is not Tensor:
+            # An operand may be ``out`` itself: each element is read before it is written to.
+            if (x._counter is counter and x is not out) or type(x) is not Tensor:
                 return False
             recorded = recorded or x._requires_grad
         viewed = base is not None and (out._view_kind or base._requires_grad)
         if viewed or grad_state.levels or (recorded and grad_state.enabled) or out._layout.device != "cpu":
             return False
+        if out is operands[0]:  # there are kernels for that
+            self(*operands, inplace=True)
+            return True
         try:
             counter[0] += 1
         except RuntimeError:  # an inference tensor's, which refuses with the words for saving

@@ -107,3 +107,21 @@ def test_compiled_steps_write_at_once():
         x = torch.full((N,), float(k))
         assert torch.equal(step(x), 1 - x)
         assert torch.equal(out, -x)
+
+
+@pytest.mark.parametrize("other", [lambda: torch.randn(N), lambda: 2.5], ids=["tensor", "number"])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow"])
+def test_out_is_an_operand(name, other):
+    function, y = getattr(torch, name), other()
+    for _ in range(3):
+        x = torch.rand(N) + 1
+        expected, version = function(x, y), x._version
+        assert function(x, y, out=x) is x
+        assert torch.equal(x, expected) and x._version == version + 1
+        if isinstance(y, torch.Tensor):
+            x, z = torch.rand(N) + 1, y.clone()
+            expected = function(x, z)
+            assert torch.equal(function(x, z, out=z), expected)
+    x = torch.rand(N, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        function(x, y, out=x)
