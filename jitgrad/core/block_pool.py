@@ -44,6 +44,8 @@ _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 _library = ctypes.CDLL(None) if os.name == "posix" else None
 _trim, _option = getattr(_library, "malloc_trim", None), getattr(_library, "mallopt", None)
 _TRIM_THRESHOLD = -1  # glibc's number of the option
+# With any of these glibc no longer adapts to the program, and may map each block of the size of our arrays anew.
+_SETTINGS = {"MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"}
 
 
 def _keeps_small() -> bool:
@@ -54,7 +56,7 @@ def _keeps_small() -> bool:
     """
     if _trim is None or _option is None:
         return False
-    if "MALLOC_TRIM_THRESHOLD_" in os.environ or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+    if not _SETTINGS.isdisjoint(os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return False  # the user has decided
     # glibc takes blocks from the heap that are smaller than the largest mapped one that was freed, up to 32 MB. From
     # the option on it is set; none of this block is touched.

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -14,6 +16,7 @@ from jitgrad.core.block_pool import MIN_BYTES, BlockPool, pool
 from jitgrad.core.storage import empty_for
 
 N = MIN_BYTES // 4  # elements of the smallest float32 tensors that the pool makes
+_of_glibc = pytest.mark.skipif(MIN_BYTES == 1 << 17, reason="glibc alone, without a user's options")
 
 
 @pytest.fixture(autouse=True)
@@ -235,3 +238,32 @@ def test_arrays_of_many_sizes_do_not_free_one_another():
             del array
         blocks.add(frozenset(addresses))
     assert len(blocks) == 1 and own.kept_bytes == sum(sizes)
+
+
+@_of_glibc
+@pytest.mark.parametrize(
+    "settings", [{"MALLOC_MMAP_THRESHOLD_": "65536"}, {"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=1000"}]
+)
+def test_options_of_malloc_that_a_user_has_set_stay(settings):
+    """The pool then has all arrays that glibc would map anew."""
+    program = "from jitgrad.core.block_pool import MIN_BYTES; print(MIN_BYTES)"
+    environment = {**os.environ, **settings}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 1 << 17
+
+
+@_of_glibc
+def test_a_step_of_small_tensors_faults_no_pages():
+    """40 MB of tensors that the pool does not make stay with the process when a step frees them."""
+    resource = pytest.importorskip("resource")
+
+    def step():
+        tensors = [torch.zeros(MIN_BYTES // 8) for _ in range(80)]
+        return len(tensors)
+
+    for _ in range(3):
+        step()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        step()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5 * 40 * 256 // 10  # a page is 4 KB
