@@ -141,10 +141,13 @@ class Kernel:
         return getattr(self.call, "run", self.call), args  # run: of a SplitCall
 
     def uncompiled(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
-        """(text, argument types) of what a launch on ``args`` would compile; None if it would compile nothing."""
+        """(text, argument types) of what a launch on ``args`` would compile; None for nothing that is kept on disk."""
         compiled, given = self.compiled_for(args)
+        made = getattr(compiled, "made", None)  # a user's loop has none, nor have kernels of a Numba without a cache
+        if made is None:
+            return None
         types = tuple([compiled.typeof_pyval(a) for a in given])
-        return None if types in compiled.overloads else (compiled.made, types)
+        return None if types in compiled.overloads else (made, types)
 
     def ask(self, *args: Any) -> None:
         """Have the other process, if there is one, compile the kernel for a launch on ``args`` that comes soon."""

@@ -4,8 +4,8 @@ The C library gives large blocks back to the system, and each page of a new one 
 written to. That is a third of the time of elementwise steps on tensors of 16 MB (25 ms with the pool, 39 without). A
 pool does on every system what ``mallopt`` does with glibc (27 ms), and changes nothing for NumPy's own arrays.
 
-Smaller memory is the C library's: glibc is told to keep it, which others do from 128 KB on less well than the pool. A
-block of the pool costs 2 us, an array of glibc's 0.2.
+Smaller arrays are allocated by the C library, where one costs 0.2 us; a block of the pool costs 2 us. With glibc that
+holds below 1 MB, since it is told to keep freed memory; with other C libraries, which give it back, below 128 KB.
 
 The pool hardly makes the peak of memory higher. Where no kept block fits, as many kept bytes are freed as are then
 allocated, so kept and used memory together are never more than what has been used at some time before, and some 32 MB
@@ -44,7 +44,7 @@ _HUGE = 1 << 22  # bytes from which pages of 2 MB are asked for, as NumPy does
 _library = ctypes.CDLL(None) if os.name == "posix" else None
 _trim, _option = getattr(_library, "malloc_trim", None), getattr(_library, "mallopt", None)
 _TRIM_THRESHOLD = -1  # glibc's number of the option
-# With any of these glibc no longer adapts to the program, and may map each block of the size of our arrays anew.
+# Environment variables with which glibc no longer adapts to the program, and may map each of our arrays anew.
 _SETTINGS = {"MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"}
 
 
@@ -58,15 +58,15 @@ def _keeps_small() -> bool:
         return False
     if not _SETTINGS.isdisjoint(os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return False  # the user has decided
-    # glibc takes blocks from the heap that are smaller than the largest mapped one that was freed, up to 32 MB. From
-    # the option on it is set; none of this block is touched.
+    # glibc allocates a block in the heap if it is smaller than the largest one that was mapped and freed so far. The
+    # option fixes that limit, so a block of 16 MB, untouched, is freed first.
     np.empty(_HEAP_BLOCK, np.uint8)
     return bool(_option(_TRIM_THRESHOLD, HEAP_BYTES))
 
 
 HEAP_BYTES = 1 << 28  # of freed memory that glibc keeps, at most
 _HEAP_BLOCK = 1 << 24
-# Smaller arrays are NumPy's own: the C library keeps their memory.
+# Bytes of an array from which its memory is the pool's.
 MIN_BYTES = 1 << 20 if _keeps_small() else 1 << 17
 
 

@@ -90,9 +90,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
         return result
 
     def general(*operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
-        if out is not None and not named:
-            return operation.apply_out(out, operands)
-        if named:
+        if named or out is not None:
             return operation.general(*operands, out=out, **named)
         key = tuple([getattr(x, "_layout", None) or x.__class__ for x in operands])
         run = get(key)

@@ -27,7 +27,8 @@ from jitgrad.kernels.launch import Kernel, observers
 
 __all__ = ["foresee", "foreseen", "rehearse"]
 
-# Nodes that were rehearsed: their class, and the layouts of their result and of what they save.
+# What was rehearsed: a node's class with the layouts of its result and of what it saves, or a function with those of
+# its arguments.
 _known: set[Any] = set()
 
 

@@ -50,7 +50,7 @@ def linspace(out, start, end, step):
     n = out.size
     first, last, width = T(start), T(end), T(step)
     # From the start up to the middle, from the end beyond it, as PyTorch does: both ends are exact.
-    # Numbers of 32 bits, where they do: those of 64 are no vectors.
+    # Counters of 32 bits where those suffice: most processors convert vectors of int32 to floats, and not of int64.
     if n >= 1 << 31:
         for i in range(n // 2):
             out[i] = first + T(i) * width

@@ -23,7 +23,7 @@ def true_places(x, out, count):
     """The places of a flat array's elements that are not zero, and how many there are; ``out`` has room for them."""
     at = k = 0
     while k < x.size and at < out.size:
-        # What is no such place is written over: a processor would guess a branch wrong as often as not.
+        # Stored in any case, and overwritten by the next place if x[k] is zero: a branch would often be mispredicted.
         out[at] = k
         at += np.int64(x[k] != T(0))
         k += 1
@@ -57,7 +57,7 @@ def unravel(places, out, shape):
     """Flat places as indices, a row for each dim: out (dims, m)."""
     last = shape.size - 1
     inner = shape[last]
-    begin = -inner  # of the row that the place before is in: divisions take longer than all else
+    begin = -inner  # where the row of the place before begins; only a place in another row needs the divisions
     for k in range(places.size):
         at = places[k] - begin
         if 0 <= at < inner:

@@ -120,7 +120,7 @@ def row_gradients(g, x, mean, rstd, weight, past, out, for_weight, for_bias):
     """
     outer, n = x.shape[1], x.shape[3]
     products, sums, weights, biases = np.empty(n, T), np.empty(n, T), np.empty(n, W), np.empty(n, W)
-    # To write a row past the caches at once takes longer: arithmetic waits for non-temporal stores.
+    # A row is computed here and then copied past the caches: arithmetic that stores so itself waits for the stores.
     slopes = np.empty(n if past else 0, T)
     for c in range(x.shape[0]):
         for k in range(x.shape[2]):

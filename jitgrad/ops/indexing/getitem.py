@@ -162,8 +162,8 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             self.masked_fill_(key, value)
             return
     first, given = _indexed(key) if type(key) is tuple else (0, (key,))
-    unmatched = isinstance(value, Tensor) and value._layout.shape[:1] == (1,)
-    if not unmatched and (fold := _fold(self, first, given)) is not None:
+    begins_with_one = isinstance(value, Tensor) and value._layout.shape[:1] == (1,)
+    if not begins_with_one and (fold := _fold(self, first, given)) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
         check_history(self, recorded)
         places, pattern = fold.resolve(given)
