@@ -22,7 +22,6 @@ from jitgrad.compiler.memory import Block, Fresh, Memory, Region, Temporaries, f
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
-from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import FREED, Node, edge_of, node_of
 from jitgrad.core.saved_versions import modified_message, writes
@@ -31,7 +30,6 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.engine.engine import run
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.cuda import provider as device_memory
 from jitgrad.kernels.program import Launch, Passes, address_of, extent_of, is_array
 
 __all__ = ["Backward", "CompiledFunctionBackward", "alias", "record_backward"]
@@ -203,8 +201,7 @@ class Backward:
         blocks: where the temporaries are that it reads; fresh: the memory of results; moving: the regions of arguments.
         """
         scope: dict[str, Any] = {
-            "empty": np.empty, "ndarray": np.ndarray, "tensor": bare_tensor, "fitted": _fitted, "large": pool.array,
-            "device_empty": device_memory.empty,
+            "ndarray": np.ndarray, "tensor": bare_tensor, "fitted": _fitted,
             "of": functools.partial(_of_pattern, self._reaches),
         }  # fmt: skip
         name = Names(scope)

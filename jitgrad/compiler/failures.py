@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.program import Stretches, for_each, without_gradient
+from jitgrad.compiler.program import Stretches
 from jitgrad.compiler.recording import Change
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
@@ -20,25 +20,36 @@ __all__ = ["after_failure"]
 def after_failure(
     changes: Iterable[Change], note_of: Callable[[Tensor], TensorNote], moves: Callable[[TensorNote], bool],
     here: Callable[[Change], str], stretches: Stretches, program: Program,
-) -> tuple[list[str], Callable[[Tensor, int, Sequence[int]], None]]:  # fmt: skip
-    """Lines for what was raised in a run, and ``count`` that they call.
+) -> tuple[list[str], dict[str, Callable[..., None]]]:  # fmt: skip
+    """Lines for what was raised in a run, and by name the functions that they call.
 
-    here: the expression of the tensor that a change is of.
+    here: the expression of the tensor that a change is of, if ``moves``, whether it may be another one in each run.
     """
-    lines = without_gradient([here(c) for c in changes if c.new_grad and not moves(note_of(c.tensor))])
+    changes = list(changes)
     rows = [(row, *extent) for row, made in stretches.ends for extent in _written(made)]
     written = np.array(rows, np.int64).reshape(-1, 3)
-    counts = [
-        f"({here(change)}, {change.writes}, {tuple(ends)})"
-        for change in changes if change.writes and (ends := _ends(note_of(change.tensor), written))
-    ]  # fmt: skip
-    lines += [f"{line} count(t, writes, ends)" for line in for_each("t, writes, ends", counts)]
+    lines, counts = list[str](), list[tuple[Tensor, int, list[int]]]()
+    for change in [c for c in changes if c.writes]:
+        if ends := _ends(note := note_of(change.tensor), written):
+            if moves(note):
+                lines.append(f"    count({here(change)}, {change.writes}, {ends})")
+            else:
+                counts.append((change.tensor, change.writes, ends))
+    without = [c.tensor for c in changes if c.new_grad and not moves(note_of(c.tensor))]
+    if without or counts:
+        lines.append("    fall_back()")
 
     def count(tensor: Tensor, writes: int, ends: Sequence[int]) -> None:
         for _ in range(min(writes, bisect_right(ends, program.reached))):
             count_write(tensor)
 
-    return [f"    {line}" for line in lines], count
+    def fall_back() -> None:
+        for tensor in without:
+            tensor._grad = None
+        for row in counts:
+            count(*row)
+
+    return lines, {"count": count, "fall_back": fall_back}
 
 
 def _written(made: Launch) -> Iterator[tuple[int, int]]:

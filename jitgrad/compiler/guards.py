@@ -13,7 +13,7 @@ from operator import contains, not_, truth
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
-from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
+from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list, words_of_own_dict
 
 __all__ = ["Attribute", "Call", "Guards", "Item", "Names", "NotReplayable", "one_each"]
 
@@ -101,6 +101,10 @@ def _has_length(container: Any, length: int) -> bool:
     return len(container) == length
 
 
+def _has_dict(owner: Any, own: dict[str, Any]) -> bool:
+    return vars(owner) is own
+
+
 def _is_float_at(container: Any, key: Any) -> bool:
     return type(container[key]) is float
 
@@ -108,18 +112,21 @@ def _is_float_at(container: Any, key: Any) -> bool:
 class _Group:
     """The conditions that depend on one dictionary, list or cell.
 
+    owner: the object of whose attributes a dictionary is the ``__dict__``, if that is what counts.
     live: (key of a live number, key in the dictionary).
     """
 
-    __slots__ = ("conditions", "live", "obj", "texts")  # a step of a network has hundreds of groups
+    __slots__ = ("conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
 
-    def __init__(self, obj: Any):
-        self.obj, self.conditions = obj, list[Item | Attribute | Call]()
+    def __init__(self, obj: Any, owner: Any = None):
+        self.obj, self.owner, self.conditions = obj, owner, list[Item | Attribute | Call]()
         self.texts: tuple[str, ...] = ()
         self.live: tuple[tuple[Any, Any], ...] = ()
 
     def words(self) -> Any:
         """What stays as it is while the object does; None where that can't be told."""
+        if self.owner is not None:
+            return words_of_own_dict(self.owner)
         if isinstance(self.obj, dict):
             return words_of_dict(self.obj)
         return words_of_list(self.obj) if isinstance(self.obj, list) else words_of_cell(self.obj)
@@ -131,7 +138,8 @@ class Guards:
     def __init__(self, notes: Notes, name: Names, set_number: Callable[[Any, float], None]):
         self.name, self.set_number = name, set_number
         self.always: list[str] = []  # conditions that are looked at in each call
-        self._groups: dict[int, _Group] = {}
+        self._groups: dict[int, _Group] = {}  # by id of what conditions depend on
+        self._own: dict[int, _Group] = {}  # by id of that whose attributes they depend on
         for guard in notes.guards.values():
             self._add(guard)
         for key, (obj, item) in notes.live.items():
@@ -145,7 +153,19 @@ class Guards:
 
     def depends(self, obj: Any, condition: str | Item | Attribute | Call) -> None:
         """Add a condition that can only change when ``obj`` does."""
-        group = self._group(obj)
+        self._to_group(self._group(obj), condition)
+
+    def depends_on_own(self, owner: Any, condition: str | Item | Attribute | Call | None = None) -> None:
+        """Add a condition that can only change when an attribute in ``vars(owner)`` does, or that is exchanged."""
+        group = self._own.get(id(owner))
+        if group is None:
+            own = vars(owner)
+            group = self._own[id(owner)] = _Group(own, owner)
+            group.conditions.append(Call(_has_dict, (owner, own)))
+        if condition is not None:
+            self._to_group(group, condition)
+
+    def _to_group(self, group: _Group, condition: str | Item | Attribute | Call) -> None:
         if not isinstance(condition, str):
             group.conditions.append(condition)
         elif condition not in group.texts:
@@ -162,7 +182,7 @@ class Guards:
         elif kind == "cell":
             self.depends(obj, Attribute(obj, "cell_contents", value))
         elif kind == "lacks":
-            self.depends(vars(obj), Call(_lacks, (vars(obj), key)))
+            self.depends_on_own(obj, Call(_lacks, (vars(obj), key)))
         elif kind == "empty":
             self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":
@@ -178,8 +198,10 @@ class Guards:
         if not is_scalar(value) and getattr(obj, key) is not value:
             raise NotReplayable(f"{key} of a {type(obj).__name__} is another object each time that it is read")
         own = getattr(obj, "__dict__", None)
-        if isinstance(own, dict) and key in own:
-            self.depends(own, Item(own, key, value))
+        if key == "__dict__":
+            self.depends_on_own(obj)
+        elif isinstance(own, dict) and key in own:
+            self.depends_on_own(obj, Item(own, key, value))
         else:
             self.always.append(self.name.equals(f"{self.name(obj)}.{key}", value))
 
@@ -188,7 +210,7 @@ class Guards:
         names, lines = self.name, list[str]()
         groups: list[_Group] = []
         rows: list[Any] = []
-        for group in self._groups.values():
+        for group in (*self._groups.values(), *self._own.values()):
             words = group.words()
             if words is None:
                 self.always += [*(c.text(names) for c in group.conditions), *group.texts]
@@ -207,6 +229,7 @@ class Guards:
         self._texts = [names.scope.get(f"group{k}") for k in range(len(groups))]
         self._watched = groups
         self._groups.clear()
+        self._own.clear()
         self.rows = Rows(rows)
 
     def _holds(self, number: int) -> bool:

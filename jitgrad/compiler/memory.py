@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,18 +79,23 @@ class Fresh:
         """Where it is in a run: at the array of its name, or of another expression."""
         return Region(self.address, self.end, slot or self.name, self.address)
 
-    def allocation(self, name: Names) -> str:
-        """The line that makes it."""
+    def maker(self) -> Callable[[], Any]:
+        """What makes it."""
         root = self.root
         if self.on_device:
             dtype, count = root.key
-            return f"{self.name} = device_empty({name((count,))}, {name(dtype)})"
-        if root.flags.c_contiguous and root.nbytes < MIN_BYTES:
-            return f"{self.name} = empty({name(root.shape)}, {name(root.dtype)})"
-        strides = "None" if root.flags.c_contiguous else name(root.strides)
-        if root.nbytes < MIN_BYTES:
-            return f"{self.name} = ndarray({name(root.shape)}, {name(root.dtype)}, None, 0, {strides})"
-        return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {block_size(root.nbytes)}, {strides})"
+            return partial(device_memory.empty, (count,), dtype)
+        strides = None if root.flags.c_contiguous else root.strides
+        if root.nbytes >= MIN_BYTES:
+            return partial(pool.array, root.shape, root.dtype, block_size(root.nbytes), strides)
+        if strides is None:
+            return partial(np.empty, root.shape, root.dtype)
+        kind: Callable[..., Any] = np.ndarray
+        return partial(kind, root.shape, root.dtype, None, 0, strides)
+
+    def allocation(self, name: Names) -> str:
+        """The line that makes it."""
+        return f"{self.name} = {name(self.maker())}()"
 
 
 class Block:
@@ -110,7 +116,7 @@ class Block:
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
         if self.on_device:
-            return f"{self.name} = device_empty({name((self.nbytes,))}, {name(np.dtype(np.uint8))})"
+            return f"{self.name} = {name(partial(device_memory.empty, (self.nbytes,), np.dtype(np.uint8)))}()"
         return Fresh(np.empty(self.nbytes, np.uint8), self.name).allocation(name)
 
 

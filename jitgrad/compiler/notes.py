@@ -24,6 +24,7 @@ from jitgrad.nn.parameter import is_lazy
 
 __all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
 
+REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # a gradient that was not read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _RECORDER = "jitgrad.compiler.recording"
@@ -364,6 +365,8 @@ class Notes:
             if name not in ("grad", "_grad", "requires_grad"):
                 self.fail(f"it assigns {name} of a tensor")
         elif name in ("grad", "_grad"):
+            if not (note.grad_written or note.grad_read):
+                note.grad = REPLACED  # nothing asks for it any more, so that it is freed now, as it is without us
             note.grad_written = True
             if isinstance(value, Tensor) and id(value) in self.tensors:
                 self.fail("it makes a tensor from outside the gradient of another one")

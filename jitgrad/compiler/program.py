@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Builder, Launch, Passes, Program, address_of, improved, is_on_device
 
-__all__ = ["Stretches", "bare_tensor", "for_each", "in_order", "new_tensor", "without_gradient"]
+__all__ = ["Stretches", "View", "bare_tensor", "new_tensor", "view_of"]
 
 
 class Stretches:
@@ -76,25 +76,35 @@ def _act(builder: Builder, action: Action) -> None:
     builder.host(act, *args)
 
 
-def in_order(array: str, root: np.ndarray[Any, Any]) -> str:
-    """The expression of an array like ``root``, which has no gaps, with the dims in the order of their memory."""
-    if root.flags.c_contiguous:
-        return array
-    return f"{array}.transpose({', '.join(map(str, sorted(range(root.ndim), key=lambda d: -root.strides[d])))})"
+class View(NamedTuple):
+    """An array as a part of the memory of another one, whose dims have to be in the order of that memory.
 
-
-def for_each(target: str, expressions: Iterable[str]) -> list[str]:
-    """The line ``for TARGET in (EXPRESSIONS):``, [] without expressions.
-
-    A loop takes Python less time and memory to compile than a statement for each tensor.
+    order: of the dims, None if they are; offset and strides: in bytes.
     """
-    items = "".join(f"{e}, " for e in expressions)
-    return [f"for {target} in ({items}):"] if items else []
+
+    shape: tuple[int, ...]
+    dtype: Any
+    order: tuple[int, ...] | None
+    offset: int
+    strides: tuple[int, ...]
+
+    def of(self, array: Any) -> Any:
+        """That part of an array."""
+        whole = array if self.order is None else array.transpose(self.order)
+        return np.ndarray(self.shape, self.dtype, whole, self.offset, self.strides)
+
+    def text(self, array: str, name: Names) -> str:
+        """That part of the array that an expression is."""
+        whole = array if self.order is None else f"{array}.transpose({name(self.order)})"
+        return f"ndarray({name(self.shape)}, {name(self.dtype)}, {whole}, {self.offset}, {name(self.strides)})"
 
 
-def without_gradient(tensors: Iterable[str]) -> list[str]:
-    """The statement that sets ``grad`` of the tensors that these expressions name to None."""
-    return [f"{line} t._grad = None" for line in for_each("t", tensors)]
+def view_of(data: np.ndarray[Any, Any], start: int, whole: np.ndarray[Any, Any] | None = None) -> View:
+    """What an array is of another one, ``whole`` if that is known, whose memory begins at ``start``."""
+    order = None
+    if whole is not None and not whole.flags.c_contiguous:
+        order = tuple(sorted(range(whole.ndim), key=lambda d: -whole.strides[d]))
+    return View(data.shape, data.dtype, order, address_of(data) - start, data.strides)
 
 
 def bare_tensor(kind: type[Tensor], layout: Layout, data: Any) -> Tensor:
@@ -117,10 +127,7 @@ def new_tensor(
         steps, offset = tuple([s // item for s in data.strides]), (address_of(data) - start) // item
         array = f"{buffer}.restrided({name(layout.shape)}, {name(steps)}, {offset}, {name(data.dtype)})"
     elif data is not whole:
-        shape, dtype, strides = name(data.shape), name(data.dtype), name(data.strides)
-        if whole is not None:
-            buffer = in_order(buffer, whole)
-        array = f"ndarray({shape}, {dtype}, {buffer}, {address_of(data) - start}, {strides})"
+        array = view_of(data, start, whole).text(buffer, name)
     lines.append(f"{variable} = tensor({name(type(tensor))}, {name(tensor._layout)}, {array})")
     if tensor._requires_grad:
         lines.append(f"{variable}._requires_grad = True")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.failures import after_failure
 from jitgrad.compiler.families import families_of
 from jitgrad.compiler.guards import Guards, Names, NotReplayable, one_each
-from jitgrad.compiler.kept import Kept
+from jitgrad.compiler.kept import Kept, is_plain
 from jitgrad.compiler.memory import (
     Block,
     Fresh,
@@ -35,18 +35,16 @@ from jitgrad.compiler.modes import depend_on_modes
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
-from jitgrad.compiler.program import Stretches, bare_tensor, for_each, in_order, new_tensor, without_gradient
+from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor, view_of
 from jitgrad.compiler.recording import Change, Recording
 from jitgrad.compiler.tensor_guards import depend_on_tensor
 from jitgrad.core import saved_tensors
-from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, edge_to, next_sequence_number
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.cuda import provider as device_memory
 from jitgrad.kernels.program import Beginning, Program, Ranges, address_of, extent_of, is_array, is_on_device
 from jitgrad.random import generators
 
@@ -71,11 +69,9 @@ class _Text:
     def __init__(self, recording: Recording, backward: Backward | None, options: Options):
         self.recording, self.notes, self.backward, self.options = recording, recording.notes, backward, options
         self.scope: dict[str, Any] = {
-            "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
-            "tensor": bare_tensor,
-            "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
-            "device_empty": device_memory.empty,
-            "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,
+            "MISS": MISS, "BUSY": BUSY, "state": grad_state, "new": object.__new__, "Tensor": Tensor,
+            "tensor": bare_tensor, "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten,
+            "ndarray": np.ndarray, "saving": saved_tensors.thread, "edge_of": edge_of, "edge_to": edge_to,
             "next_sequence_number": next_sequence_number, "alias": alias, "Node": CompiledFunctionBackward,
             "reference": weakref.ref, "__name__": __name__,
         }  # fmt: skip
@@ -152,9 +148,10 @@ class _Text:
         if locks:  # nobody else may draw meanwhile
             run = [f"with {', '.join(map(self.name, locks))}:", *(f"    {line}" for line in run)]
         changes = self.recording.changes
-        failing, self.scope["count"] = after_failure(
+        failing, functions = after_failure(
             changes, lambda t: self.notes.tensors[id(t)], self.moves, self._leaf, self.stretches, program
         )  # fmt: skip
+        self.scope |= functions
         if failing:
             run = ["try:", *(f"    {line}" for line in run), "except BaseException:", *failing, "    raise"]
         if program.brief:  # a call of ``begin``, which does not let go of Python's lock, is all of the run
@@ -194,11 +191,20 @@ class _Text:
         self.scope["device"] = program.device
         # Whether a run that makes gradients anew will not be refused once it has begun.
         self.sure = not apart and not apart_on_device
-        self.keeper = Kept([c.tensor for c in self.kept], begin) if kept else None
-        self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
-        self.scope["release_kept"] = self.keeper and self.keeper.release
-        arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
-        return begin, arrays[0], arrays[1]
+        arrays = f"({''.join(slots[k] + ', ' for k in first)})"
+        if not kept:
+            return begin, arrays, ""
+        unread = self._unread()
+        where = {slots[k]: number for number, k in enumerate(second)}
+        order = sorted(self.kept, key=lambda c: where[self.fresh_of(c.grad).name])
+        keeper = Kept([(c, self.fresh_of(c.grad)) for c in order], unread, begin)
+        self.scope |= {"begin_all": begin_all.call, "allocate": keeper.allocate, "give": keeper.give}
+        return begin, arrays, f"({''.join(slots[k] + ', ' for k in first)}*arrays,)"
+
+    def _unread(self) -> list[Change]:
+        """The changes whose old gradient can be given up before the run, which neither reads it nor is refused."""
+        changes = self.recording.changes if self.sure else []
+        return [c for c in changes if c.new_grad and not self.notes.tensors[id(c.tensor)].grad_read]
 
     def _apart(self, slots: list[str], on_device: bool) -> list[tuple[int, int, int, int, int, int]]:
         """Pairs of tensors from outside, one of which is written to, that share no memory in the recording.
@@ -219,8 +225,6 @@ class _Text:
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
         new: list[Fresh | Block] = [*(f for f in self.fresh if f.name not in kept), *self.blocks]
-        changes = self.recording.changes if self.sure else []
-        unread = [c for c in changes if c.new_grad and not self.notes.tensors[id(c.tensor)].grad_read]
         here, on_device = ([n.allocation(self.name) for n in new if n.on_device is side] for side in (False, True))
         lines = [
             *here,
@@ -228,15 +232,21 @@ class _Text:
             f"    status = begin({arrays})",
         ]  # fmt: skip
         if kept:
-            lines += ["again = status != 2", "if not again:"]
-            # The memory of the old ones is free for the new ones.
-            lines.append("    release_kept()")
-            lines += [f"    {line}" for line in without_gradient([self._leaf(c) for c in unread if c in self.kept])]
-            lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
-            lines += [f"    status = begin_all({everything})"]
+            lines += ["again = status != 2", "if not again:", "    arrays = allocate()"]
+            lines.append(f"    status = begin_all({everything})")
         lines += ["if status:", "    if status < 4: return MISS", "    fail(status - 4)"]
-        there = [c for c in unread if c.grad is not None and is_on_device(c.grad._data)]
-        return [*lines, *without_gradient(map(self._leaf, there)), *on_device]
+        there = [c for c in self._unread() if c.grad is not None and is_on_device(c.grad._data)]
+        return [*lines, *self._for_each(there, "t._grad = None"), *on_device]
+
+    def _for_each(self, changes: Sequence[Change], *statements: str) -> list[str]:
+        """Lines that do something with each tensor ``t`` that changes are of, by a loop: it is compiled once."""
+        if not changes:
+            return []
+        moving = [c for c in changes if self.moves(self.notes.tensors[id(c.tensor)])]
+        those = self.name(tuple([c.tensor for c in changes if c not in moving]))
+        if moving:
+            those = f"({''.join(self._leaf(c) + ', ' for c in moving)}*{those})"
+        return [f"for t in {those}:", *(f"    {s}" for s in statements)]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -290,7 +300,7 @@ class _Text:
         for leaf in self._new_results():
             owners.setdefault(self.fresh_of(leaf).name, []).append(None)
         alone = {n: c[0] for n, c in owners.items() if len(c) == 1 and c[0] is not None}
-        here = [c for c in alone.values() if not is_on_device(c.grad._data)]
+        here = [c for c in alone.values() if is_plain(c.grad)]
         self.kept = [c for c in here if not self.moves(self.notes.tensors[id(c.tensor)])]
         return {self.fresh_of(c.grad).name for c in self.kept}
 
@@ -302,7 +312,8 @@ class _Text:
             if change.new_grad and change not in self.kept:
                 value = "None" if change.grad is None else self._new_tensor(change.grad, made, lines)
                 lines.append(f"{self._leaf(change)}._grad = {value}")
-        lines += self._kept_gradients(made)
+        if self.kept:
+            lines.append("if not again: give(arrays)")
         leaves = []
         for leaf in self.recording.results:
             if was_read(leaf):
@@ -327,27 +338,18 @@ class _Text:
         lines = []
         written = [c for c in self.recording.changes if c.writes]
         for count in {c.writes: None for c in written}:
-            lines += for_each("t", [self._leaf(c) for c in written if c.writes == count])
-            lines += [f"    if t._counter is UNWRITTEN: t._counter = [{count}]", f"    else: t._counter[0] += {count}"]
+            lines += self._for_each(
+                [c for c in written if c.writes == count],
+                f"if t._counter is UNWRITTEN: t._counter = [{count}]", f"else: t._counter[0] += {count}",
+            )  # fmt: skip
         return lines
-
-    def _kept_gradients(self, made: dict[int, str]) -> list[str]:
-        if not self.kept:
-            return []
-        inside: list[str] = []
-        names = [self._new_tensor(c.grad, made, inside) for c in self.kept]
-        for change, name in zip(self.kept, names, strict=True):
-            inside.append(f"{self._leaf(change)}._grad = {name}")
-        inside.append(f"take({', '.join(names)})")
-        return ["if not again:", *(f"    {line}" for line in inside)]
 
     def _array_of(self, tensor: Tensor) -> str:
         """The expression of the array of a tensor of one element, which a number is read of."""
         fresh, data = self.fresh_of(tensor), tensor._data
         if data is fresh.root:
             return fresh.name
-        memory = in_order(fresh.name, fresh.root)
-        return f"ndarray((), {self.name(data.dtype)}, {memory}, {address_of(data) - fresh.address})"
+        return view_of(data, fresh.address, fresh.root).text(fresh.name, self.name)
 
     def _new_tensor(self, tensor: Any, made: dict[int, str], lines: list[str]) -> str:
         """The name of a tensor that the run makes anew."""

@@ -46,7 +46,7 @@ def depend_on_tensor(
     if not moves:
         every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
         for condition in every:
-            guards.depends(tensor.__dict__, condition)
+            guards.depends_on_own(tensor, condition)
         return
     conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
     start = f"type({here}) is {name(type(note.tensor))}"

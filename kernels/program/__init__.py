@@ -24,6 +24,7 @@ from jitgrad.kernels.program.object_words import (
     words_of_cell,
     words_of_dict,
     words_of_list,
+    words_of_own_dict,
     words_of_references,
 )
 from jitgrad.kernels.program.dependences import Access, Launch, accesses, written_elements
@@ -34,5 +35,5 @@ from jitgrad.kernels.program.ranges import Ranges
 __all__ = [
     "Access", "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Ranges", "Row", "Rows",
     "accesses", "address_of", "extent_of", "improved", "is_array", "is_on_device", "words_of_cell", "words_of_dict",
-    "words_of_list", "words_of_references", "written_elements",
+    "words_of_list", "words_of_own_dict", "words_of_references", "written_elements",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,9 @@ class Builder:
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
         self.keep: list[Any] = []
-        self.unused = np.empty(1 << 16, np.uint8)  # memory that stand-ins are made on; never touched
+        # What stand-ins are made on: never touched, and from the system itself, which does not provide it until then.
+        self.unused = mmap(-1, 1 << 16)
+        self.scratch = np.empty(0, np.uint8)  # memory that each launch may write to and that no other one reads
         self.uses_blas = False
         self.nbytes = 0  # of all arrays of all launches
 
@@ -235,8 +238,8 @@ class Builder:
             self.keep.append(a)
             return a
         low, high = extent_of_strides(0, a.shape, a.strides, a.itemsize)
-        if high - low > self.unused.nbytes:
-            self.unused = np.empty(2 * (high - low), np.uint8)
+        if high - low > len(self.unused):
+            self.unused = mmap(-1, 2 * (high - low))
         made = np.ndarray(a.shape, a.dtype, self.unused, -low, a.strides)
         self.keep.append(made)
         if place.slot is None:
@@ -281,7 +284,9 @@ class Builder:
         if not (x.ndim == 2 and by_tiles(out.dtype.char, out.size * x.shape[1])):
             self.uses_blas |= x.ndim > 0 and not stays_on_one(out.shape, x.shape[-1])
             if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
-                turned = np.empty(out.shape[::-1], out.dtype)
+                if out.nbytes > self.scratch.nbytes:
+                    self.scratch = np.empty(out.nbytes, np.uint8)
+                turned = np.ndarray(out.shape[::-1], out.dtype, self.scratch)
                 if self._product(y.T, x.T, turned):
                     self._turn(turned, out)
                     return True

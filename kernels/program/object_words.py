@@ -19,10 +19,11 @@ from typing import Any
 
 from jitgrad.kernels.program.executor import functions
 
-__all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "words_of_references"]
+__all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references"]
 
 Row = tuple[int, int, int]  # (address, offset, word), see `executor.first_changed`
 _HEAD = object.__basicsize__
+_MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, since Python 3.11: the reference to the dictionary lies in front
 
 
 def _word(address: int) -> int:
@@ -67,6 +68,16 @@ def words_of_dict(obj: dict[Any, Any]) -> list[Row] | None:
         return None
     place = id(obj) + _HEAD + 8
     return [(place, -1, _word(place))]
+
+
+def words_of_own_dict(owner: Any) -> list[Row] | None:
+    """What stays as it is while an object has the same ``__dict__``, and nothing is assigned in that or deleted."""
+    own, kind = vars(owner), type(owner)
+    inside, distance = words_of_dict(own), -3 * 8 if kind.__flags__ & _MANAGED_DICT else kind.__dictoffset__
+    place = id(owner) + distance
+    if inside is None or -3 * 8 != distance <= 0 or _word(place) != id(own):
+        return None
+    return [*inside, (place, -1, id(own))]
 
 
 def words_of_list(obj: list[Any]) -> list[Row] | None:
