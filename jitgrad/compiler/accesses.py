@@ -6,6 +6,7 @@ import contextlib
 import operator
 import types
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from jitgrad.compiler.trust import (
     ABSENT,
     CONTAINERS,
     ITERATORS,
+    OF_C,
     PLAIN,
     is_ours,
     is_users,
@@ -69,9 +71,11 @@ class Accesses:
         if isinstance(obj, type):
             return self._attr_of_class(obj, name)
         kind = type(obj)
-        if isinstance(obj, (*PLAIN, *CONTAINERS, super)):
+        if isinstance(obj, super):
             return getattr(obj, name)
         static = static_attribute(kind, name)
+        if isinstance(obj, (*PLAIN, *CONTAINERS)) and self._is_of_base(obj, name, static):
+            return getattr(obj, name)
         if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
             return self.call(static.fget, obj)
         own = getattr(obj, "__dict__", {})
@@ -90,9 +94,19 @@ class Accesses:
                 notes.attribute(obj, name, value)
         return value
 
+    def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
+        """Whether an attribute of a constant or a container is one of Python's, not of a class derived from its."""
+        if name in getattr(obj, "__dict__", ()):
+            return False
+        field = isinstance(obj, tuple) and name in getattr(obj, "_fields", ())
+        return field or isinstance(static, OF_C) or not is_users(type(obj))
+
     def _attr_of_class(self, cls: type, name: str) -> Any:
+        computed = static_attribute(type(cls), name)
+        if isinstance(computed, property) and isinstance(computed.fget, types.FunctionType):
+            return self.call(computed.fget, cls)
         value = getattr(cls, name)
-        # Methods that are bound, and what a metaclass computes, are other objects each time.
+        # Methods that are bound are other objects each time.
         if is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
             self.notes.attribute(cls, name, value)
         return value
@@ -105,8 +119,8 @@ class Accesses:
         if isinstance(obj, Tensor):
             notes.tensor_argument(obj)
             return obj[self._settled_key(key)]
-        if isinstance(obj, CONTAINERS):
-            return self._item_of_container(obj, key)
+        if isinstance(obj, CONTAINERS) and not special_method(obj, "__getitem__"):
+            return self._item_of_container(obj, key if isinstance(key, (*PLAIN, tuple, Tensor)) else self.given(key))
         special = static_attribute(type(obj), "__getitem__")
         if isinstance(special, types.FunctionType) and is_watched(special):
             return self.call(special, obj, key)
@@ -153,13 +167,24 @@ class Accesses:
             return obj
         if isinstance(obj, (Tensor, str, bytes, range, *ITERATORS)):
             return self.given(obj)
-        if isinstance(special := static_attribute(type(obj), "__iter__"), types.FunctionType):
-            return self.call(special, obj)
+        if special := special_method(obj, "__iter__"):
+            made = self.call(special, obj)
+            following = special_method(made, "__next__")
+            return self._each(following, made) if following else made
         if not is_ours(type(obj)):
             notes.fail(f"it goes through a {type(obj).__name__}")
         return obj
 
     unpacked = iter
+
+    def _each(self, following: Any, iterator: Any) -> Iterator[Any]:
+        """What an iterator returns that is an object of a class with its own ``__next__``."""
+        while True:
+            try:
+                found = self.call(following, iterator)
+            except StopIteration:
+                return
+            yield found
 
     def mapping(self, obj: Any) -> Any:
         """What ``**`` unpacks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,16 @@ import numpy as np
 
 from jitgrad.compiler.accesses import Accesses
 from jitgrad.compiler.numbers import is_live
-from jitgrad.compiler.trust import CONTAINERS, ITERATORS, PURE, PURE_MODULES, READ_ONLY, is_watched, special_method
+from jitgrad.compiler.trust import (
+    CONTAINERS,
+    ITERATORS,
+    PURE,
+    PURE_MODULES,
+    READ_ONLY,
+    is_ours,
+    is_watched,
+    special_method,
+)
 from jitgrad.compiler.trust import title as name_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
@@ -19,7 +29,18 @@ from jitgrad.kernels.program import LiveNumber
 __all__ = ["BuiltinCalls"]
 
 # Functions that call a special method of their first argument.
-_SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed)
+_SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed, float, int, complex)
+# Functions and methods that go through their arguments, and special methods that they call of what they find there.
+_THROUGH: dict[Any, tuple[str, ...]] = {
+    **dict.fromkeys((list, tuple, set, frozenset, dict, OrderedDict, deque, enumerate, zip, map, functools.reduce), ()),
+    **dict.fromkeys((min, max, sorted), ("__lt__", "__gt__")), sum: ("__add__", "__radd__"),
+    **dict.fromkeys((any, all, filter), ("__bool__", "__len__")),
+}  # fmt: skip
+_NUMBERS = ("__index__", "__float__", "__int__", "__complex__", "__array__")  # what makes a number of an object
+_METHODS_THROUGH = {
+    "extend", "extendleft", "update", "join", "union", "intersection", "difference", "symmetric_difference",
+    "intersection_update", "difference_update", "issubset", "issuperset", "isdisjoint",
+}  # fmt: skip
 # Functions that call their first argument; others call what they are given as ``key``.
 _CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
@@ -42,20 +63,37 @@ class BuiltinCalls(Accesses):
         if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
             if self.notes.repeatable(owner, function.__name__, args, kwargs):
                 return self.notes.host_call(function, args, kwargs)
-        args, kwargs = self._called_back(function, args, kwargs)
-        args = tuple([self.given(a) for a in args])
-        kwargs = {k: self.given(v) for k, v in kwargs.items()}
-        if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
-            return self._method_of_known(owner, function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
             if special := special_method(args[0], f"__{function.__name__}__"):
                 return self.call(special, *args, **kwargs)
+            if function is reversed and (special := special_method(args[0], "__getitem__")):
+                return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
+        args, kwargs = self._called_back(function, args, kwargs)
+        args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
+        kwargs = {k: self.given(v) for k, v in kwargs.items()}
+        if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
+            return self._method_of_known(owner, function, args, kwargs)
         if self._is_pure(function, owner, args):
             return function(*args, **kwargs)
         if function is print and self.notes.all_constant(args, kwargs):
             return self.notes.host_call(function, args, kwargs)
         self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
         return function(*args, **kwargs)
+
+    def _gone_through(self, function: Any, owner: Any, args: Any) -> Any:
+        """The arguments of a function of C: of what it goes through by a method, iterators that are watched."""
+        called = _THROUGH.get(function) if type(function).__hash__ is not None else None
+        method = isinstance(owner, (*CONTAINERS, str)) and function.__name__ in _METHODS_THROUGH
+        if called is None and not method:
+            return args
+        mapping = function in (dict, OrderedDict) or isinstance(owner, dict)
+        odd = [a for a in args if mapping and special_method(a, "keys")]
+        items = [item for a in args if isinstance(a, CONTAINERS) for item in a if not isinstance(item, Tensor)]
+        odd += [item for item in items if any(special_method(item, name) for name in called or ())]
+        for each in odd:
+            self.notes.fail(f"it gives a {type(each).__name__} to {name_of(function)}, where it isn't followed")
+        own = [special_method(a, "__iter__") and not isinstance(a, Tensor) for a in args]
+        return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
 
     def _called_back(self, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments of a function of C that calls one of them, and may decide by what that returns."""
@@ -132,6 +170,8 @@ class BuiltinCalls(Accesses):
             notes.fail("it takes numbers from a NumPy array")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
+        elif any(special_method(value, name) for name in _NUMBERS) and not is_ours(type(value)):
+            notes.fail(f"it takes a number from a {type(value).__name__}")
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):

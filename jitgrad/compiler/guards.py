@@ -8,14 +8,16 @@ So most conditions are rarely looked at, and stay what they are, without a text:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from operator import contains, not_, truth
+from types import CellType
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
 from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list, words_of_own_dict
 
-__all__ = ["Attribute", "Call", "Guards", "Item", "Names", "NotReplayable", "one_each"]
+__all__ = ["Attributes", "Call", "Guards", "Item", "Names", "NotReplayable", "one_each"]
 
 
 class NotReplayable(Exception):
@@ -62,20 +64,41 @@ class Item(NamedTuple):
         return name.equals(f"{name(self.container)}[{name(self.key)}]", self.value)
 
 
-class Attribute(NamedTuple):
-    """The condition that ``obj.name`` has a constant's value."""
+class Attributes(NamedTuple):
+    """The condition that attributes of ``obj`` have constant values."""
 
     obj: Any
-    name: str
-    value: Any
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
 
     def holds(self) -> bool:
         """Whether that is so."""
-        return same(getattr(self.obj, self.name), self.value)
+        return all(same(getattr(self.obj, n), v) for n, v in zip(self.names, self.values, strict=True))
 
     def text(self, name: Names) -> str:
         """It as an expression."""
-        return name.equals(f"{name(self.obj)}.{self.name}", self.value)
+        pairs = zip(self.names, self.values, strict=True)
+        return " and ".join(name.equals(f"{name(self.obj)}.{n}", v) for n, v in pairs)
+
+
+class Contents(NamedTuple):
+    """The condition that a list has these items, or a dictionary these pairs of key and value, in this order."""
+
+    container: Any
+    items: tuple[Any, ...]
+
+    def holds(self) -> bool:
+        """Whether that is so."""
+        here = self.container
+        if len(here) != len(self.items):
+            return False
+        if isinstance(here, dict):
+            return all(same(k, a) and same(v, b) for (k, v), (a, b) in zip(here.items(), self.items, strict=True))
+        return all(map(same, here, self.items))
+
+    def text(self, name: Names) -> str:
+        """It as an expression."""
+        return f"{name(self.holds)}()"
 
 
 class Call(NamedTuple):
@@ -97,16 +120,11 @@ def _lacks(container: Any, key: Any) -> bool:
     return key not in container
 
 
-def _has_length(container: Any, length: int) -> bool:
-    return len(container) == length
-
-
-def _has_dict(owner: Any, own: dict[str, Any]) -> bool:
-    return vars(owner) is own
-
-
 def _is_float_at(container: Any, key: Any) -> bool:
     return type(container[key]) is float
+
+
+Condition = Item | Attributes | Contents | Call
 
 
 class _Group:
@@ -119,7 +137,7 @@ class _Group:
     __slots__ = ("conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
 
     def __init__(self, obj: Any, owner: Any = None):
-        self.obj, self.owner, self.conditions = obj, owner, list[Item | Attribute | Call]()
+        self.obj, self.owner, self.conditions = obj, owner, list[Condition]()
         self.texts: tuple[str, ...] = ()
         self.live: tuple[tuple[Any, Any], ...] = ()
 
@@ -127,9 +145,11 @@ class _Group:
         """What stays as it is while the object does; None where that can't be told."""
         if self.owner is not None:
             return words_of_own_dict(self.owner)
-        if isinstance(self.obj, dict):
-            return words_of_dict(self.obj)
-        return words_of_list(self.obj) if isinstance(self.obj, list) else words_of_cell(self.obj)
+        if isinstance(self.obj, OrderedDict) and any(type(c) is Contents for c in self.conditions):
+            return None  # its order changes without it getting another version
+        if isinstance(self.obj, CellType):
+            return words_of_cell(self.obj)
+        return words_of_dict(self.obj) if isinstance(self.obj, dict) else words_of_list(self.obj)
 
 
 class Guards:
@@ -151,21 +171,19 @@ class Guards:
             group = self._groups[id(obj)] = _Group(obj)
         return group
 
-    def depends(self, obj: Any, condition: str | Item | Attribute | Call) -> None:
+    def depends(self, obj: Any, condition: str | Condition) -> None:
         """Add a condition that can only change when ``obj`` does."""
         self._to_group(self._group(obj), condition)
 
-    def depends_on_own(self, owner: Any, condition: str | Item | Attribute | Call | None = None) -> None:
+    def depends_on_own(self, owner: Any, condition: str | Condition | None = None) -> None:
         """Add a condition that can only change when an attribute in ``vars(owner)`` does, or that is exchanged."""
         group = self._own.get(id(owner))
         if group is None:
-            own = vars(owner)
-            group = self._own[id(owner)] = _Group(own, owner)
-            group.conditions.append(Call(_has_dict, (owner, own)))
+            group = self._own[id(owner)] = _Group(vars(owner), owner)
         if condition is not None:
             self._to_group(group, condition)
 
-    def _to_group(self, group: _Group, condition: str | Item | Attribute | Call) -> None:
+    def _to_group(self, group: _Group, condition: str | Condition) -> None:
         if not isinstance(condition, str):
             group.conditions.append(condition)
         elif condition not in group.texts:
@@ -180,7 +198,7 @@ class Guards:
         elif kind == "has":
             self.depends(obj, Call(contains if value else _lacks, (obj, key)))
         elif kind == "cell":
-            self.depends(obj, Attribute(obj, "cell_contents", value))
+            self.depends(obj, Attributes(obj, ("cell_contents",), (value,)))
         elif kind == "lacks":
             self.depends_on_own(obj, Call(_lacks, (vars(obj), key)))
         elif kind == "empty":
@@ -188,9 +206,7 @@ class Guards:
         elif kind == "float":
             self.depends(obj, Call(_is_float_at, (obj, key)))
         elif isinstance(obj, (dict, list)):
-            self.depends(obj, Call(_has_length, (obj, len(value))))
-            for k, v in value if isinstance(obj, dict) else enumerate(value):
-                self.depends(obj, Item(obj, k, v))
+            self.depends(obj, Contents(obj, value))
         else:
             self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
 
@@ -215,6 +231,8 @@ class Guards:
             if words is None:
                 self.always += [*(c.text(names) for c in group.conditions), *group.texts]
                 here = names(group.obj)
+                if group.owner is not None:
+                    self.always.append(f"{names(group.owner)}.__dict__ is {here}")
                 self.always += [f"set_number({names(k)}, {here}[{names(i)}]) is None" for k, i in group.live]
             else:
                 if group.texts:
@@ -233,8 +251,10 @@ class Guards:
         self.rows = Rows(rows)
 
     def _holds(self, number: int) -> bool:
-        text = self._texts[number]
-        return all(c.holds() for c in self._watched[number].conditions) and (text is None or text())
+        text, group = self._texts[number], self._watched[number]
+        if group.owner is not None and vars(group.owner) is not group.obj:
+            return False
+        return all(c.holds() for c in group.conditions) and (text is None or text())
 
     def hold(self) -> bool:
         """Whether the conditions hold that depend on what has changed; live numbers among that are set anew."""

@@ -7,7 +7,7 @@ from operator import not_
 from typing import Any
 
 from jitgrad.autograd import anomaly
-from jitgrad.compiler.guards import Attribute, Call, Guards, Names
+from jitgrad.compiler.guards import Attributes, Call, Guards, Names
 from jitgrad.core import dtypes
 from jitgrad.core.casting import cast_to, regions
 from jitgrad.core.inference import mark_inference
@@ -24,12 +24,12 @@ def depend_on_modes(guards: Guards, name: Names) -> None:
     depends = guards.depends
     for module, ask in ((threads, threads.get_num_threads), (dtypes, dtypes.get_default_dtype)):
         depends(vars(module), Call(_returns, (ask, ask())))
-    depends(vars(anomaly._mode), Attribute(anomaly._mode, "enabled", False))
+    depends(vars(anomaly._mode), Attributes(anomaly._mode, ("enabled",), (False,)))
     for those in (launch.observers, node_observers, task.observers):
         depends(those, Call(not_, (those,)))
     depends(tensor_observers, Call(_unobserved, ()))
     if cast_to() is None:  # nor in another thread
-        depends(vars(regions), Attribute(regions, "count", 0))
+        depends(vars(regions), Attributes(regions, ("count",), (0,)))
     else:
         guards.always.append(f"{name(cast_to)}() == {name(cast_to())}")
 

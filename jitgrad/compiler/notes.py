@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ __all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_sc
 
 REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # a gradient that was not read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
+_BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)  # of C, functions as well
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
@@ -143,13 +145,16 @@ class Notes:
         """Note an object that was there before, in which reads are guarded and changes noticed."""
         if isinstance(value, Tensor):
             self.tensor(value)
-        elif not isinstance(value, (*_SCALARS, type, types.FunctionType, types.BuiltinFunctionType, LiveNumber)):
+        elif not (is_scalar(value) or isinstance(value, (type, LiveNumber))):
             self.known[id(value)] = value
             if isinstance(value, tuple):
-                for item in value:
-                    self.know(item)
-            elif isinstance(value, types.MethodType):
-                self.know(value.__self__)
+                inside: Iterable[Any] = value
+            elif isinstance(value, functools.partial):
+                inside = value.func, *value.args, value.keywords
+            else:
+                inside = [value.__self__] if isinstance(value, _BOUND) else ()
+            for item in inside:
+                self.know(item)
 
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
         if id(obj) in self.changed:

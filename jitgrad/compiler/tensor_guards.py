@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.compiler.guards import Attribute, Guards, Item
+from jitgrad.compiler.guards import Attributes, Guards
 from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.recording import nodes_behind
 from jitgrad.core.inference import is_inference
@@ -25,15 +25,15 @@ def depend_on_tensor(
     of results may be asked for outside; linked: whether they then flow to this one, leaf or not, along its edge.
     """
     here, name, tensor = expression(note), guards.name, note.tensor
-    facts = [Attribute(tensor, "_layout", note.layout), Attribute(tensor, "_requires_grad", note.requires_grad)]
+    facts: dict[str, Any] = {"_layout": note.layout, "_requires_grad": note.requires_grad}
     conditions: list[str] = []
     if not linked or note.history_counts:
         if note.edge is None:
-            facts.append(Attribute(tensor, "_edge", None))
+            facts["_edge"] = None
         else:
             conditions.append(f"{here}._edge is not None")
     if not passes_on or note.reached:  # else the engine calls the hooks
-        facts.append(Attribute(tensor, "_leaf_hooks", None))
+        facts["_leaf_hooks"] = None
     if note.reached and note.edge is not None:
         conditions.append(f"not {name(hooks_of)}({here})")
     if note.apart:
@@ -42,13 +42,14 @@ def depend_on_tensor(
     if note.inference_counts:
         conditions.append(f"{name(is_inference)}({here}) is {note.inference}")
     if note.grad_read and note.grad is None:
-        facts.append(Attribute(tensor, "_grad", None))
+        facts["_grad"] = None
     if not moves:
-        every: list[str | Item | Attribute] = [*facts, Attribute(tensor, "_data", note.data), *conditions]
-        for condition in every:
+        facts["_data"] = note.data
+        guards.depends_on_own(tensor, Attributes(tensor, tuple(facts), tuple(facts.values())))
+        for condition in conditions:
             guards.depends_on_own(tensor, condition)
         return
-    conditions += [f"{here}.{fact.name} is {name(fact.value)}" for fact in facts]
+    conditions += [f"{here}.{attribute} is {name(value)}" for attribute, value in facts.items()]
     start = f"type({here}) is {name(type(note.tensor))}"
     if note.owner is not None:
         start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ABSENT", "CONTAINERS", "ITERATORS", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_users",
+    "ABSENT", "CONTAINERS", "ITERATORS", "OF_C", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_users",
     "is_watched", "module_of", "special_method", "static_attribute", "title",
 ]  # fmt: skip
 
@@ -26,6 +26,10 @@ _TRUSTED = ("jitgrad.optim.fused_step",)
 PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
     types.BuiltinFunctionType, types.ModuleType, np.generic, np.dtype,
+)  # fmt: skip
+OF_C = (
+    types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
 )  # fmt: skip
 CONTAINERS = (list, tuple, dict, set, frozenset, OrderedDict, defaultdict, deque)
 PURE = {

@@ -20,7 +20,7 @@ from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
 from jitgrad.compiler.notes import HOOKS, Notes
-from jitgrad.compiler.trust import PURE, is_ours, is_watched, module_of, static_attribute, title
+from jitgrad.compiler.trust import OF_C, PURE, is_ours, is_watched, module_of, static_attribute, title
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
@@ -34,10 +34,6 @@ from jitgrad.optim.options import as_number
 
 __all__ = ["Watch"]
 
-_OF_C = (
-    types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-)  # fmt: skip
 _HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"}
 # jitgrad's functions that return what an attribute of their argument tells.
 _READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference"}
@@ -87,8 +83,11 @@ class Watch(BuiltinCalls):
         return made
 
     def _note_surroundings(self, function: types.FunctionType, reads: tuple[str, ...], ours: bool) -> None:
-        """Globals and variables of enclosing functions; those of jitgrad's own functions stay as they are."""
+        """Globals, defaults, variables of enclosing functions; those of jitgrad's own functions stay as they are."""
         notes, own = self.notes, function.__globals__
+        if not ours:
+            for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+                notes.know(value)
         for name in reads:
             if name in own:
                 notes.know(own[name]) if ours else notes.item(own, name, own[name])
@@ -110,7 +109,7 @@ class Watch(BuiltinCalls):
             return self._function(function, args, kwargs)
         if isinstance(function, type):
             return self._class(function, args, kwargs)
-        if isinstance(function, _OF_C):
+        if isinstance(function, OF_C):
             return self.builtin(function, args, kwargs)
         if isinstance(function, np.ufunc):
             return self._numpy(function, args, kwargs)
@@ -119,7 +118,8 @@ class Watch(BuiltinCalls):
     def _object(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call an object that is no function: a partial, a module, another compiled function."""
         if isinstance(function, functools.partial):
-            self.notes.know(function)
+            if self.notes.is_known(function):
+                self.notes.contents(function.keywords)
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         if isinstance(function, functools._lru_cache_wrapper):
             return self._remembered(function, args, kwargs)

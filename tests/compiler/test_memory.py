@@ -219,3 +219,54 @@ def test_launches_are_freed_without_the_collector():
         assert launches() is None
     finally:
         gc.enable()
+
+
+def test_old_gradients_are_freed_while_a_step_is_recorded(peak):
+    weights = [torch.randn(SIZE, requires_grad=True) for _ in range(4)]
+    optimiser = torch.optim.SGD(weights, lr=0.1)
+
+    def step():
+        optimiser.zero_grad()
+        sum((w * 2).sum() for w in weights).backward()
+        optimiser.step()
+
+    for _ in range(2):
+        step()
+    wanted = peak.of(step)
+    compiled = torch.compile(step)
+    for _ in range(3):  # recorded, and replayed
+        assert peak.of(compiled) <= wanted
+    assert all(w.grad is not None for w in weights)
+
+
+def test_the_text_of_a_step_is_no_longer_for_more_parameters():
+    def text_of(count):
+        weights = [torch.randn(3, requires_grad=True) for _ in range(count)]
+        optimiser = torch.optim.Adam(weights)
+
+        def step():
+            optimiser.zero_grad()
+            sum((w * w).sum() for w in weights).backward()
+            optimiser.step()
+
+        compiled = torch.compile(step)
+        for _ in range(3):
+            compiled()
+        return compiled._variants[0].text
+
+    assert text_of(9).count("\n") == text_of(3).count("\n")
+    assert len(text_of(9)) < len(text_of(3)) + 20  # longer names of constants
+
+
+def test_products_that_are_turned_share_memory(monkeypatch):
+    from jitgrad.kernels.program.builder import Builder
+
+    made = []
+    monkeypatch.setattr(Builder, "finish", lambda self, finish=Builder.finish: made.append(self) or finish(self))
+    x, weights = torch.randn(32, 512), [torch.randn(512, 1024) for _ in range(3)]
+    compiled = torch.compile(lambda: [x @ w for w in weights])
+    for _ in range(3):
+        results = compiled()
+    for result, w in zip(results, weights, strict=True):
+        torch.testing.assert_close(result, x @ w)
+    assert all(b.scratch.nbytes <= 32 * 1024 * 4 for b in made)

@@ -379,3 +379,55 @@ def test_what_a_function_has_changed_is_not_read_as_it_was_recorded():
                 function = wrap(make(which))
                 found.append([function(torch.full((3,), k + 1.0)).tolist() for k in range(6)])
             assert found[0] == found[1], which
+
+
+class Settings:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+def test_an_exchanged_dict_of_attributes_is_noticed():
+    settings = Settings(scale=2.0)
+    step = torch.compile(lambda x: x * settings.scale)
+    for _ in range(3):
+        assert (step(matrix(0)) == matrix(0) * 2).all()
+    kept = settings.__dict__
+    settings.__dict__ = {"scale": 5.0}
+    for _ in range(3):
+        assert (step(matrix(0)) == matrix(0) * 5).all()
+    settings.__dict__ = kept
+    assert (step(matrix(0)) == matrix(0) * 2).all()
+
+
+def test_an_exchanged_dict_of_a_module_is_noticed():
+    one, other = nn.Linear(8, 2), nn.Linear(8, 2)
+    step = torch.compile(lambda x: one(x))
+    for _ in range(3):
+        assert (step(matrix(0)) == one(matrix(0))).all()
+    one.__dict__ = other.__dict__
+    for _ in range(3):
+        assert (step(matrix(0)) == other(matrix(0))).all()
+
+
+def test_what_an_object_has_is_told_from_what_it_holds():
+    class Named(dict):
+        pass
+
+    table = Named(a=2.0)
+    table.b = 3.0
+    step = torch.compile(lambda x: x * table["a"] + table.b)
+    for change in (lambda: None, lambda: table.update(a=5.0), lambda: setattr(table, "b", 7.0)):
+        change()
+        for _ in range(3):
+            assert (step(matrix(0)) == matrix(0) * table["a"] + table.b).all()
+
+
+def test_the_order_of_a_dictionary_is_noticed():
+    parts = {"a": torch.tensor([1.0]), "b": torch.tensor([2.0])}
+    step = torch.compile(lambda x: torch.cat([p + x for p in parts.values()]))
+    x = torch.zeros(1)
+    for _ in range(3):
+        assert step(x).tolist() == [1.0, 2.0]
+    parts["a"] = parts.pop("a")
+    for _ in range(3):
+        assert step(x).tolist() == [2.0, 1.0]

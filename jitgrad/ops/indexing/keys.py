@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -67,11 +68,11 @@ def _prepared(key: Any) -> list[Any]:
             item = _index_tensor(item)
         if isinstance(item, (bool, np.bool_)):
             item = bool(item)
-        elif isinstance(item, np.integer):
-            item = int(item)
         elif isinstance(item, Tensor):
             item = _tensor_item(item)
-        elif not (item is None or item is Ellipsis or isinstance(item, (int, slice))):
+        elif hasattr(type(item), "__index__"):
+            item = operator.index(item)
+        elif not (item is None or item is Ellipsis or isinstance(item, slice)):
             raise IndexError(
                 "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
                 f"(got {type(item).__name__})"

@@ -391,3 +391,17 @@ def test_places_of_true_elements(shape, share):
     large = np.zeros((300, 50), bool)
     large[-1, -1] = large[0, 0] = large[7, 3] = True
     np.testing.assert_array_equal(torch.from_numpy(large).nonzero().numpy(), np.argwhere(large))
+
+
+def test_objects_that_stand_for_integers():
+    class Two:
+        def __index__(self):
+            return 2
+
+    array, x = pair((4, 5))
+    for key in (Two(), slice(Two()), (slice(None), Two()), (Two(), Two())):
+        np.testing.assert_array_equal(x[key].numpy(), array[key])
+    x[Two()] = -7.0
+    assert (x[2] == -7).all() and (x[1] != -7).all()
+    with pytest.raises(IndexError, match="only integers"):
+        x[2.0]

@@ -1,0 +1,337 @@
+"""What a function reads of Python's objects, in all the ways there are: a change of it is noticed by the next call."""
+
+import functools
+import warnings
+from collections import Counter, OrderedDict, UserDict, deque
+from types import SimpleNamespace
+
+import pytest
+
+import jitgrad as torch
+from jitgrad import nn
+
+CASES = []
+
+
+def case(make):
+    """``make()`` returns a function of a tensor, and what changes what that reads."""
+    CASES.append(make)
+    return make
+
+
+class ByItem(dict):
+    __getattr__ = dict.__getitem__
+
+
+class ByMethod(dict):
+    def __getattr__(self, name):
+        return self[name]
+
+    def __setattr__(self, name, value):
+        self[name] = value
+
+
+class ByOwnDict(dict):
+    def __init__(self, **values):
+        super().__init__(values)
+        self.__dict__ = self
+
+
+@case
+def dictionary_whose_items_are_attributes():
+    settings = ByItem(scale=2.0)
+    return lambda x: x * settings.scale, lambda: settings.update(scale=3.0)
+
+
+@case
+def dictionary_with_getattr():
+    settings = ByMethod(scale=2.0)
+    return lambda x: x * settings.scale, lambda: setattr(settings, "scale", 3.0)
+
+
+@case
+def dictionary_that_is_its_own_dict():
+    settings = ByOwnDict(scale=2.0)
+    return lambda x: x * settings.scale, lambda: settings.update(scale=3.0)
+
+
+@case
+def property_of_a_dictionary():
+    class Settings(dict):
+        @property
+        def scale(self):
+            return self["scale"]
+
+    settings = Settings(scale=2.0)
+    return lambda x: x * settings.scale, lambda: settings.update(scale=3.0)
+
+
+@case
+def class_attribute_of_a_dictionary():
+    class Settings(dict):
+        scale = 2.0
+
+    settings = Settings()
+    return lambda x: x * settings.scale, lambda: setattr(Settings, "scale", 3.0)
+
+
+@case
+def attribute_of_a_list():
+    class Sizes(list):
+        pass
+
+    sizes = Sizes([1])
+    sizes.scale = 2.0
+    return lambda x: x * sizes.scale, lambda: setattr(sizes, "scale", 3.0)
+
+
+@case
+def property_of_a_list():
+    class Sizes(list):
+        first = property(lambda self: self[0])
+
+    sizes = Sizes([2.0])
+    return lambda x: x * sizes.first, lambda: sizes.insert(0, 3.0)
+
+
+@case
+def items_by_a_method_of_a_list():
+    class Sizes(list):
+        def __getitem__(self, key):
+            return list.__getitem__(self, key) * 10
+
+    sizes = Sizes([2.0])
+    return lambda x: x * sizes[0], lambda: sizes.insert(0, 3.0)
+
+
+@case
+def attribute_of_a_float():
+    class Number(float):
+        pass
+
+    number = Number(2.0)
+    number.scale = 2.0
+    return lambda x: x * number.scale, lambda: setattr(number, "scale", 3.0)
+
+
+@case
+def attribute_of_a_function():
+    def scaled(x):
+        return x * scaled.scale
+
+    scaled.scale = 2.0
+    return scaled, lambda: setattr(scaled, "scale", 3.0)
+
+
+@case
+def what_a_partial_holds():
+    settings = {"scale": 2.0}
+
+    def scaled(x, settings):
+        return x * settings["scale"]
+
+    return functools.partial(scaled, settings=settings), lambda: settings.update(scale=3.0)
+
+
+@case
+def keywords_of_a_partial_that_is_called():
+    scaled = functools.partial(torch.mul, other=2.0)
+    return lambda x: scaled(x), lambda: scaled.keywords.update(other=3.0)
+
+
+@case
+def default_of_an_argument():
+    settings = [2.0]
+
+    def scaled(x, settings=settings):
+        return x * settings[0]
+
+    return scaled, lambda: settings.insert(0, 3.0)
+
+
+@case
+def order_of_an_ordered_dict():
+    parts = OrderedDict(a=2.0, b=3.0)
+    return lambda x: x * next(iter(parts.values())), lambda: parts.move_to_end("a")
+
+
+@case
+def item_of_a_deque():
+    numbers = deque([2.0, 3.0])
+    return lambda x: x * numbers[0], lambda: numbers.rotate()
+
+
+@case
+def counter():
+    counts = Counter(a=2)
+    return lambda x: x * counts["a"] * counts.total(), lambda: counts.update("a")
+
+
+@case
+def user_dict():
+    settings = UserDict(scale=2.0)
+    return lambda x: x * settings["scale"], lambda: settings.update(scale=3.0)
+
+
+class Numbers:
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __len__(self):
+        return len(self.values)
+
+
+class Sequence:
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def __getitem__(self, key):
+        return self.values[key]
+
+    def __len__(self):
+        return len(self.values)
+
+
+def _of_numbers(function):
+    def make():
+        numbers = Numbers(2.0, 3.0)
+        return lambda x: x * function(numbers), lambda: numbers.values.insert(0, 5.0)
+
+    return make
+
+
+for _function in (
+    sum, len, max, lambda n: list(n)[0], lambda n: sorted(n)[-1], lambda n: next(zip(n, n))[0],
+    lambda n: next(v for _, v in enumerate(n)), lambda n: [*n][0], lambda n: next(map(abs, n)),
+    lambda n: {v: v for v in n}[2.0] * len([v for v in n if v]), lambda n: len(set().union(n)),
+    lambda n: functools.reduce(lambda a, b: a * b, n),
+):  # fmt: skip
+    CASES.append(_of_numbers(_function))
+
+
+@case
+def sequence_gone_through_backwards():
+    numbers = Sequence(2.0, 3.0)
+    return lambda x: x * next(iter(reversed(numbers))), lambda: numbers.values.append(5.0)
+
+
+class Number:
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return float(self.value)
+
+    def __index__(self):
+        return int(self.value)
+
+    def __lt__(self, other):
+        return self.value < other.value
+
+    def __radd__(self, other):
+        return other + self.value
+
+    def __bool__(self):
+        return self.value > 2
+
+
+def _of_objects(function):
+    def make():
+        numbers = [Number(2.0), Number(4.0)]
+        return lambda x: x * function(numbers), lambda: setattr(numbers[0], "value", 5.0)
+
+    return make
+
+
+for _function in (
+    lambda n: float(n[0]), lambda n: len(range(n[0])), lambda n: [1, 2, 3, 4, 5, 6][n[0]], sum,
+    lambda n: max(n).value, lambda n: sorted(n)[0].value, lambda n: 3.0 if all(n) else 1.0,
+    lambda n: 2.0 if n[0].value > 2 and n[0] else 1.0,
+):  # fmt: skip
+    CASES.append(_of_objects(_function))
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def _of_modules(function):
+    def make():
+        layers = nn.ModuleList([nn.Identity(), nn.Identity()])
+
+        def run(x):
+            for layer in function(layers):
+                x = layer(x) + 1
+            return x
+
+        return run, lambda: layers.__setitem__(0, Doubled())
+
+    return make
+
+
+for _function in (
+    lambda m: m, list, tuple, reversed, lambda m: m[:1], lambda m: [layer for _, layer in enumerate(m)],
+    lambda m: [a for a, b in zip(m, m)], lambda m: [*m], lambda m: sorted(m, key=lambda layer: 0),
+    lambda m: m.children(),
+):  # fmt: skip
+    CASES.append(_of_modules(_function))
+
+
+@case
+def modules_by_name():
+    layers = nn.ModuleDict({"a": Doubled()})
+
+    def run(x):
+        for name, layer in layers.items():
+            x = layer(x) + len(name)
+        return x
+
+    return run, lambda: layers.update({"other": Doubled()})
+
+
+@case
+def parameters_in_a_list():
+    weights = nn.ParameterList([torch.tensor([2.0, 2.0])])
+    return lambda x: (x * sum(weights)).detach(), lambda: weights.append(torch.tensor([3.0, 3.0]))
+
+
+@case
+def property_of_a_class():
+    class Kind(type):
+        scale = property(lambda cls: cls.number)
+
+    class Settings(metaclass=Kind):
+        number = 2.0
+
+    return lambda x: x * Settings.scale, lambda: setattr(Settings, "number", 3.0)
+
+
+@case
+def nested_objects():
+    settings = SimpleNamespace(inner=[1, [2.0]])
+    return lambda x: x * settings.inner[1][0], lambda: settings.inner[1].insert(0, 3.0)
+
+
+def _title(make):
+    return make.__name__
+
+
+@pytest.mark.parametrize("make", CASES, ids=_title)
+def test_a_change_is_noticed(make):
+    function, change = make()
+    x = torch.tensor([1.0, 2.0])
+    before = function(x).tolist()
+    compiled = torch.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for _ in range(3):
+            assert compiled(x).tolist() == before
+        change()
+        wanted = function(x).tolist()
+        assert wanted != before
+        for _ in range(3):
+            assert compiled(x).tolist() == wanted
