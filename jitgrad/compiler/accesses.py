@@ -6,7 +6,7 @@ import contextlib
 import operator
 import types
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from jitgrad.compiler.notes import Notes, is_scalar
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.trust import (
     ABSENT,
+    COMPARING,
     CONTAINERS,
     ITERATORS,
     OF_C,
     PLAIN,
+    has_special,
     is_ours,
     is_users,
     is_watched,
@@ -28,7 +30,7 @@ from jitgrad.compiler.trust import (
 from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["Accesses"]
+__all__ = ["Accesses", "items_of"]
 
 _INPLACE = {
     "add": operator.iadd, "sub": operator.isub, "mul": operator.imul, "truediv": operator.itruediv,
@@ -36,6 +38,13 @@ _INPLACE = {
     "lshift": operator.ilshift, "rshift": operator.irshift, "and_": operator.iand, "or_": operator.ior,
     "xor": operator.ixor,
 }  # fmt: skip
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """What is in a container."""
+    if not isinstance(value, CONTAINERS):
+        return ()
+    return (*value, *value.values()) if isinstance(value, dict) else value
 
 
 class Accesses:
@@ -72,7 +81,7 @@ class Accesses:
             return self._attr_of_class(obj, name)
         kind = type(obj)
         if isinstance(obj, super):
-            return getattr(obj, name)
+            return self._attr_of_super(obj, name)
         static = static_attribute(kind, name)
         if isinstance(obj, (*PLAIN, *CONTAINERS)) and self._is_of_base(obj, name, static):
             return getattr(obj, name)
@@ -93,6 +102,18 @@ class Accesses:
             else:
                 notes.attribute(obj, name, value)
         return value
+
+    def _attr_of_super(self, obj: Any, name: str) -> Any:
+        """``super().name``."""
+        kinds = obj.__self_class__.__mro__
+        found = [c for c in kinds[kinds.index(obj.__thisclass__) + 1 :] if name in c.__dict__][:1]
+        for cls in [c for c in found if is_users(c)]:
+            static = cls.__dict__[name]
+            if isinstance(static, property) and isinstance(static.fget, types.FunctionType):
+                return self.call(static.fget, obj.__self__)
+            if getattr(cls, name) is static:
+                self.notes.attribute(cls, name, static)
+        return getattr(obj, name)
 
     def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
         """Whether an attribute of a constant or a container is one of Python's, not of a class derived from its."""
@@ -198,6 +219,7 @@ class Accesses:
                 notes.has(obj, item)
             elif isinstance(obj, CONTAINERS):
                 self.given(obj)
+                self.refuse_special((item, *items_of(obj)), COMPARING, "a comparison")
             elif isinstance(special := static_attribute(type(obj), "__contains__"), types.FunctionType):
                 return self.call(special, obj, item)
             elif not isinstance(obj, Tensor):
@@ -218,9 +240,9 @@ class Accesses:
 
     def plain(self, value: Any) -> Any:
         """An operand of a comparison of three or more."""
-        if is_live(value):
-            return self.notes.settled(value)
-        return self.given(value) if self.notes.reason is None else value
+        value = self._operand(value)
+        self.refuse_special(items_of(value), COMPARING, "a comparison")
+        return value
 
     def tested(self, value: Any) -> Any:
         """What ``if``, ``while``, ``and``, ``or`` and ``not`` test."""
@@ -241,7 +263,15 @@ class Accesses:
     def binary(self, what: str, left: Any, right: Any) -> Any:
         """``left + right`` and other operators."""
         left, right = self._operand(left), self._operand(right)
+        if f"__{what}__" in COMPARING:
+            self.refuse_special((*items_of(left), *items_of(right)), COMPARING, "a comparison")
         return getattr(operator, what)(left, right)
+
+    def refuse_special(self, values: Iterable[Any], names: Iterable[str], where: str) -> None:
+        """Note that a program's objects are given to what would call one of these methods of their classes."""
+        if self.notes.reason is None:
+            for value in [v for v in values if has_special(v, names)]:
+                self.notes.fail(f"it gives a {type(value).__name__} to {where}, where it isn't followed")
 
     def unary(self, what: str, value: Any) -> Any:
         """``-value`` and others."""

@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.accesses import Accesses
+from jitgrad.compiler.accesses import Accesses, items_of
 from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import (
+    COMPARING,
     CONTAINERS,
     ITERATORS,
+    OPERATING,
     PURE,
     PURE_MODULES,
     READ_ONLY,
+    SHOWING,
     is_ours,
     is_watched,
     special_method,
@@ -33,14 +36,21 @@ _SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed
 # Functions and methods that go through their arguments, and special methods that they call of what they find there.
 _THROUGH: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys((list, tuple, set, frozenset, dict, OrderedDict, deque, enumerate, zip, map, functools.reduce), ()),
-    **dict.fromkeys((min, max, sorted), ("__lt__", "__gt__")), sum: ("__add__", "__radd__"),
+    **dict.fromkeys((min, max, sorted), COMPARING), sum: OPERATING,
     **dict.fromkeys((any, all, filter), ("__bool__", "__len__")),
 }  # fmt: skip
-_NUMBERS = ("__index__", "__float__", "__int__", "__complex__", "__array__")  # what makes a number of an object
 _METHODS_THROUGH = {
     "extend", "extendleft", "update", "join", "union", "intersection", "difference", "symmetric_difference",
     "intersection_update", "difference_update", "issubset", "issuperset", "isdisjoint",
 }  # fmt: skip
+_METHODS_COMPARING = {"index", "count", "remove", "__contains__", "__eq__", "__lt__"}
+_BY_NUMBER = ("__getitem__",)  # what is called of a sequence that has no iterator
+# Special methods of their arguments that functions call.
+_CALLED: dict[Any, tuple[str, ...]] = {
+    **dict.fromkeys((divmod, pow, min, max, sum, range, round), OPERATING), **dict.fromkeys((str, format), SHOWING),
+    bool: ("__len__",), **dict.fromkeys((iter, list, tuple, zip, enumerate, map), _BY_NUMBER),
+}  # fmt: skip
+_NUMBERS = ("__index__", "__float__", "__int__", "__complex__", "__array__")  # what makes a number of an object
 # Functions that call their first argument; others call what they are given as ``key``.
 _CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
@@ -65,7 +75,7 @@ class BuiltinCalls(Accesses):
                 return self.notes.host_call(function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
             if special := special_method(args[0], f"__{function.__name__}__"):
-                return self.call(special, *args, **kwargs)
+                return self._special(function, special, args, kwargs)
             if function is reversed and (special := special_method(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
         args, kwargs = self._called_back(function, args, kwargs)
@@ -80,20 +90,43 @@ class BuiltinCalls(Accesses):
         self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
         return function(*args, **kwargs)
 
+    def _special(self, function: Any, special: Any, args: Any, kwargs: Any) -> Any:
+        """Call the special method that a function of C stands for."""
+        if function is format and len(args) == 1:
+            args = (*args, "")
+        if function is not next or len(args) == 1:
+            return self.call(special, *args, **kwargs)
+        try:
+            return self.call(special, args[0])
+        except StopIteration:
+            return args[1]
+
     def _gone_through(self, function: Any, owner: Any, args: Any) -> Any:
         """The arguments of a function of C: of what it goes through by a method, iterators that are watched."""
-        called = _THROUGH.get(function) if type(function).__hash__ is not None else None
-        method = isinstance(owner, (*CONTAINERS, str)) and function.__name__ in _METHODS_THROUGH
-        if called is None and not method:
+        self._refuse_called(function, owner, args)
+        through = type(function).__hash__ is not None and function in _THROUGH
+        if not through and not (isinstance(owner, (*CONTAINERS, str)) and function.__name__ in _METHODS_THROUGH):
             return args
-        mapping = function in (dict, OrderedDict) or isinstance(owner, dict)
-        odd = [a for a in args if mapping and special_method(a, "keys")]
-        items = [item for a in args if isinstance(a, CONTAINERS) for item in a if not isinstance(item, Tensor)]
-        odd += [item for item in items if any(special_method(item, name) for name in called or ())]
-        for each in odd:
-            self.notes.fail(f"it gives a {type(each).__name__} to {name_of(function)}, where it isn't followed")
+        if function in (dict, OrderedDict) or isinstance(owner, dict):
+            self.refuse_special(args, ("keys",), name_of(function))
+        if through and _THROUGH[function]:
+            self.refuse_special([item for a in args for item in items_of(a)], _THROUGH[function], name_of(function))
         own = [special_method(a, "__iter__") and not isinstance(a, Tensor) for a in args]
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
+
+    def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:
+        """Refuse arguments of a function of C that would call a special method of theirs."""
+        called = _CALLED.get(function, ()) if type(function).__hash__ is not None else ()
+        of_module = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(function, "__module__", None)
+        if isinstance(owner, str):
+            called = SHOWING
+        elif isinstance(owner, CONTAINERS) and function.__name__ in _METHODS_COMPARING:
+            called, args = COMPARING, (*args, *items_of(owner))
+        elif of_module in PURE_MODULES:
+            called = OPERATING
+        elif called == _BY_NUMBER:
+            args = [a for a in args if not special_method(a, "__iter__")]
+        self.refuse_special(args, called, name_of(function))
 
     def _called_back(self, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments of a function of C that calls one of them, and may decide by what that returns."""

@@ -43,8 +43,28 @@ def definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     if not found:
         raise NotRewritable("its file has changed since it was imported")
     if len(found) > 1:
+        found = _at_columns(found, code)
+    if len(found) > 1:
         raise NotRewritable("several lambdas with these parameters stand on its line")
     return found[0]
+
+
+def _at_columns(lambdas: list[Any], code: CodeType) -> list[Any]:
+    """Of several lambdas on one line those that code can be of, by the columns of its instructions: one, as a rule."""
+    every = [(start, first, end, last) for start, end, first, last in code.co_positions() if first and last]
+    known = [place for place in every if None not in place]
+
+    def holds(node: Any) -> bool:
+        low, high = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+        return all(low <= place[:2] and place[2:] <= high for place in known)
+
+    bodies = [n for n in lambdas if known and holds(n.body)]
+    # One inside of another's body is the other's constant, without instructions there.
+    return [n for n in bodies if not any(o is not n and _is_inside(o, n.body) for o in bodies)] or lambdas
+
+
+def _is_inside(node: ast.AST, other: ast.AST) -> bool:
+    return any(node is n for n in ast.walk(other))
 
 
 @functools.lru_cache(maxsize=256)

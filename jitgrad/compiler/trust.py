@@ -7,13 +7,15 @@ import contextlib
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 __all__ = [
-    "ABSENT", "CONTAINERS", "ITERATORS", "OF_C", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_users",
-    "is_watched", "module_of", "special_method", "static_attribute", "title",
+    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
+    "SHOWING", "has_special", "is_ours", "is_users", "is_watched", "module_of", "special_method", "static_attribute",
+    "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -42,6 +44,18 @@ PURE = {
     )
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
+# What operators and functions that stand for them call of objects.
+COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_NAMES = (
+    "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "xor",
+    "or",
+)  # fmt: skip
+OPERATING = (
+    *COMPARING, *(f"__{side}{name}__" for name in _NAMES for side in ("", "r", "i")), "__neg__", "__pos__", "__abs__",
+    "__invert__", "__bool__", "__len__", "__getitem__", "__contains__", "__round__", "__index__", "__float__",
+    "__int__", "__complex__",
+)  # fmt: skip
+SHOWING = ("__format__", "__str__", "__repr__")
 READ_ONLY = {  # methods of containers
     "get", "items", "keys", "values", "index", "count", "copy", "__contains__", "__getitem__", "__len__", "__iter__",
     "union", "intersection", "difference", "issubset", "issuperset", "isdisjoint", "symmetric_difference",
@@ -92,6 +106,11 @@ def special_method(value: Any, name: str) -> Any:
     """A special method of a value's class that is written in Python; None for others."""
     found = static_attribute(type(value), name)
     return found if isinstance(found, types.FunctionType) else None
+
+
+def has_special(value: Any, names: Iterable[str]) -> bool:
+    """Whether a program's class has one of these special methods, written in Python."""
+    return is_users(type(value)) and any(special_method(value, name) for name in names)
 
 
 def title(function: Any) -> str:

@@ -1,6 +1,7 @@
 """What a function reads of Python's objects, in all the ways there are: a change of it is noticed by the next call."""
 
 import functools
+import operator
 import warnings
 from collections import Counter, OrderedDict, UserDict, deque
 from types import SimpleNamespace
@@ -254,6 +255,108 @@ for _function in (
     CASES.append(_of_objects(_function))
 
 
+@case
+def property_of_the_base_class():
+    class Base:
+        def __init__(self):
+            self.number = 2.0
+
+        @property
+        def scale(self):
+            return self.number
+
+    class Settings(Base):
+        @property
+        def scale(self):
+            return super().scale * 2
+
+    settings = Settings()
+    return lambda x: x * settings.scale, lambda: setattr(settings, "number", 3.0)
+
+
+@case
+def attribute_of_the_base_class():
+    class Base:
+        scale = 2.0
+
+    class Settings(Base):
+        def twice(self):
+            return super().scale * 2
+
+    settings = Settings()
+    return lambda x: x * settings.twice(), lambda: setattr(Base, "scale", 3.0)
+
+
+class Value:
+    """Has all of the special methods, which tell what it holds."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __getitem__(self, key):
+        return self.held
+
+    def __contains__(self, item):
+        return item == self.held
+
+    def __add__(self, other):
+        return self.held + other
+
+    def __neg__(self):
+        return -self.held
+
+    def __eq__(self, other):
+        return other == self.held
+
+    __hash__ = None
+
+    def __lt__(self, other):
+        return self.held < getattr(other, "held", other)
+
+    def __gt__(self, other):
+        return self.held > getattr(other, "held", other)
+
+    def __bool__(self):
+        return self.held > 2
+
+    def __abs__(self):
+        return self.held
+
+    def __repr__(self):
+        return str(self.held)
+
+    def __divmod__(self, other):
+        return self.held, other
+
+    def __pow__(self, other):
+        return self.held**other
+
+    def __round__(self, digits=0):
+        return self.held
+
+
+def _of_a_value(function):
+    def make():
+        value = Value(2.0)
+        return lambda x: x * (function(value) + 1), lambda: setattr(value, "held", 3.0)
+
+    return make
+
+
+for _function in (
+    lambda v: operator.getitem(v, 0), lambda v: operator.contains(v, 3.0), lambda v: operator.add(v, 1.0),
+    lambda v: operator.neg(v), lambda v: operator.eq(v, 3.0), lambda v: operator.truth(v),
+    lambda v: operator.not_(v), lambda v: operator.itemgetter(0)(v), lambda v: operator.attrgetter("held")(v),
+    lambda v: max(v, Value(1.0)).held, lambda v: min([Value(2.5), v], key=lambda w: w).held, lambda v: bool(v),
+    lambda v: abs(v), lambda v: float(str(v)), lambda v: float(repr(v)), lambda v: divmod(v, 1)[0],
+    lambda v: pow(v, 2), lambda v: round(v), lambda v: len(list(filter(None, [v]))), lambda v: any([v]),
+    lambda v: [v] == [3.0], lambda v: 3.0 in [v], lambda v: [v].count(3.0), lambda v: (v, 1) < (2.9, 1),
+    lambda v: 1.0 < v < 2.5, lambda v: float(f"{v}"), lambda v: float("%s" % v),  # noqa: UP031 - what is tested
+    lambda v: float("{}".format(v)), lambda v: (v and 2.0) or 1.0, lambda v: 1.0 if not v else 2.0,  # noqa: UP032
+):  # fmt: skip
+    CASES.append(_of_a_value(_function))
+
+
 class Doubled(nn.Module):
     def forward(self, x):
         return x * 2
@@ -335,3 +438,12 @@ def test_a_change_is_noticed(make):
         assert wanted != before
         for _ in range(3):
             assert compiled(x).tolist() == wanted
+
+
+def test_lambdas_on_one_line_are_told_apart():
+    double, triple, inner = lambda x: x * 2, lambda x: x * 3, lambda x: (lambda x: x + 1)(x) * 5
+    for function in (double, triple, inner):
+        compiled = torch.compile(function, fullgraph=True)
+        for _ in range(3):
+            assert compiled(torch.ones(2)).tolist() == function(torch.ones(2)).tolist()
+        assert len(compiled._variants) == 1
