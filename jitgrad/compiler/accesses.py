@@ -239,6 +239,12 @@ class Accesses:
         return self.plain(value)
 
     def plain(self, value: Any) -> Any:
+        """What is looked for in a container."""
+        if is_live(value):
+            return self.notes.settled(value)
+        return self.given(value) if self.notes.reason is None else value
+
+    def compared(self, value: Any) -> Any:
         """An operand of a comparison of three or more."""
         value = self._operand(value)
         self.refuse_special(items_of(value), COMPARING, "a comparison")

@@ -219,7 +219,7 @@ class _Rewriter(ast.NodeTransformer):
             found = self._ask(node, "contains", right[0], left)
             return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
         if not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            left, right = self._ask(node, "plain", left), [self._ask(node, "plain", r) for r in right]
+            left, right = self._ask(node, "compared", left), [self._ask(node, "compared", r) for r in right]
         return ast.copy_location(ast.Compare(left, node.ops, right), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:

@@ -110,7 +110,8 @@ def special_method(value: Any, name: str) -> Any:
 
 def has_special(value: Any, names: Iterable[str]) -> bool:
     """Whether a program's class has one of these special methods, written in Python."""
-    return is_users(type(value)) and any(special_method(value, name) for name in names)
+    kind = type(value)
+    return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
 
 
 def title(function: Any) -> str:
