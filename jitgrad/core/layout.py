@@ -225,12 +225,17 @@ def check_sizes(shape: Sequence[int]) -> None:
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
     """The Layout of a NumPy or device array, whose strides are in bytes."""
     shape = array.shape
-    if getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous():
+    if array.flags.c_contiguous if type(array) is np.ndarray else _in_order(array):
         # The stride of a size of 1 may be any, and is shown. Those of NumPy's empty arrays are not PyTorch's.
         if 1 not in shape or 0 in shape:
             return intern(array.dtype, shape, None, device)
     item = array.dtype.itemsize
     return intern(array.dtype, shape, tuple([s // item for s in array.strides]), device)
+
+
+def _in_order(array: Any) -> bool:
+    """Whether another array than one of NumPy's own lies row by row."""
+    return getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous()
 
 
 def as_float32(layout: Layout) -> Layout:

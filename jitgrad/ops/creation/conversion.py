@@ -5,6 +5,7 @@ Also Python's protocols: len, iteration, truth, int(), float(), format.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from jitgrad.core.tensor import Tensor, address
 from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
+from jitgrad.dispatch.parameter_types import explained
 from jitgrad.dispatch.registry import method, public, set_method
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.strides import storage_of
@@ -37,6 +39,8 @@ def host_array(x: Tensor) -> np.ndarray:
     """The array of a tensor on the CPU, through which values reach NumPy and Python; TypeError for other devices."""
     if read_observers:
         announce_read("item(), numpy() or a conversion to Python")
+    elif type(x._data) is np.ndarray and x._layout.array_shape is x._layout.shape:  # nearly always
+        return x._data
     if x._layout.device != "cpu":
         raise TypeError(
             f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -72,13 +76,17 @@ def item(self: Tensor) -> Any:
 
 def on_host(x: Tensor) -> np.ndarray:
     """The values, copied from another device if need be."""
+    if type(x._data) is np.ndarray:
+        return host_array(x)
     return host_array(resolved(x) if x._layout.device == "cpu" else x.detach().cpu())
 
 
-@method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers; a number for a tensor without dimensions."""
     return on_host(self).tolist()
+
+
+method(tolist, fast=True)
 
 
 @method
@@ -126,6 +134,12 @@ def _scalar(x: Tensor, warn: bool = True) -> Any:
     return x.item()
 
 
+def _number(x: Tensor) -> Any:
+    """The only element where it lies ready and nobody is to be told of the read, else None."""
+    data = x._data
+    return data.item() if type(data) is np.ndarray and data.size == 1 and not read_observers else None
+
+
 def _real(x: Tensor, warn: bool = True) -> Any:
     value = _scalar(x, warn)
     if isinstance(value, complex):
@@ -136,6 +150,8 @@ def _real(x: Tensor, warn: bool = True) -> Any:
 
 
 def _to_float(self: Tensor) -> float:
+    if not self._requires_grad and (number := _number(self)).__class__ is float:
+        return number
     return float(_real(self))
 
 
@@ -148,6 +164,8 @@ def _to_complex(self: Tensor) -> complex:
 
 
 def _to_bool(self: Tensor) -> bool:
+    if (number := _number(self)) is not None:
+        return bool(number)
     count = self._layout.numel
     if count != 1:
         what = "no values" if count == 0 else "more than one value"
@@ -201,10 +219,22 @@ for _name, _function in {
 # -- what it is ---------------------------------------------------------------------------------------
 
 
-@method
 def size(self: Tensor, dim: int | None = None) -> Any:
     """The shape, or the length of one dimension."""
-    return self._layout.size if dim is None else self._layout.shape[_dimension(self, dim)]
+    layout = self._layout
+    if dim is None:
+        return layout.size
+    if dim.__class__ is int and 0 <= dim < layout.ndim:
+        return layout.shape[dim]
+    return _size_of(self, dim)
+
+
+@functools.partial(explained, name="size")
+def _size_of(self: Tensor, dim: int) -> int:
+    return self._layout.shape[_dimension(self, dim)]
+
+
+method(size, fast=True)
 
 
 @method
@@ -219,10 +249,12 @@ def _dimension(x: Tensor, dim: Any) -> int:
     return normalize_dim(dim, x._layout.ndim)
 
 
-@method
 def dim(self: Tensor) -> int:
     """The number of dimensions."""
     return self._layout.ndim
+
+
+method(dim, fast=True)
 
 
 def numel(input: Tensor) -> int:
@@ -301,7 +333,7 @@ def is_pinned(self: Tensor) -> bool:
 
 
 for _function in (numel, is_floating_point, is_complex, is_signed):
-    public(_function)
+    public(_function, fast=True)
 public(is_tensor, method_too=False)
 set_method("nelement", numel)
 set_method("ndimension", dim)

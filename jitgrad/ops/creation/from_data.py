@@ -42,7 +42,7 @@ def _check_array(array: np.ndarray) -> None:
     if array.dtype.kind == "V":  # that of bfloat16, too, which PyTorch doesn't take from NumPy
         dtypes.from_numpy_dtype(np.dtype(np.void))
     dtypes.from_numpy_dtype(array.dtype)
-    if any(s < 0 for s in array.strides):
+    if array.strides and min(array.strides) < 0:
         raise ValueError(_NEGATIVE)
 
 

@@ -113,8 +113,13 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = Fa
 
     Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
     """
-    if type(min) in _PLAIN and type(max) in _PLAIN:  # most calls: nothing to look for
-        return apply(table.clamp_numbers, input, min, max, inplace=inplace)
+    if type(min) in _PLAIN:  # most calls: nothing to look for
+        if type(max) in _PLAIN:
+            return apply(table.clamp_numbers, input, min, max, inplace=inplace)
+        if max is None:
+            return apply(table.clamp_low_number, input, min, inplace=inplace)
+    elif min is None and type(max) in _PLAIN:
+        return apply(table.clamp_high_number, input, max, inplace=inplace)
     if isinstance(min, NUMBERS) or isinstance(max, NUMBERS):
         min, max = _as_number(min), _as_number(max)
     return apply(_clamp_op(input, min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)

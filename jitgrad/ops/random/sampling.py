@@ -71,17 +71,17 @@ def _sized(
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
                **named: Any) -> Tensor:  # fmt: skip
-        shape = size_argument(name, size, "size", named.pop("size", None))
+        shape = size_argument(name, size, "size", named.pop("size", None) if named else None)
         if named:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
-        check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        source = generator_for(name, generator)
+        source = default_generator if generator is None else generator_for(name, generator)
         if grad_state.levels:
+            check_dims(shape)
             drawn = filled_new(fill, new(chosen, shape, device), *parameters, source, out=out)
         else:
-            layout = intern(chosen.numpy, shape, None, resolve(device))
-            drawn = (plans.get(layout) or _plan_drawing(fill, parameters, layout, plans))(source)
+            key = shape, chosen, resolve(device)
+            drawn = (plans.get(key) or _plan_drawing(fill, parameters, key, plans))(source)
         return finished(name, drawn, requires_grad, out) if requires_grad or out is not None else drawn
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -90,7 +90,7 @@ def _sized(
         source = generator_for(f"{name}_like", generator)
         return finished(name, unwritten(fill.inplace(empty, *parameters, source)), requires_grad)
 
-    plans: dict[Layout, Callable[[Generator], Tensor]] = cache()
+    plans: dict[Any, Callable[[Generator], Tensor]] = cache()
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
@@ -99,11 +99,25 @@ def _sized(
 
 
 def _plan_drawing(
-    fill: type[RandomFill], parameters: tuple[float, ...], layout: Layout, plans: dict[Layout, Any]
+    fill: type[RandomFill], parameters: tuple[float, ...], key: tuple[Any, ...], plans: dict[Any, Any]
 ) -> Callable[[Generator], Tensor]:  # fmt: skip
-    """The function of a generator that makes tensors of ``layout``: of few elements by the kernel alone."""
-    dtype, n, shape = layout.dtype, layout.numel, layout.shape
+    """The function of a generator that makes tensors of a shape, dtype and device."""
+    shape, dtype, device = key
+    check_dims(shape)
+    layout = intern(dtype.numpy, shape, None, device)
     kernel = fill.chosen_kernel(layout) if dtype.is_floating_point and not dtype.is_half else None
+    drawn = plans[key] = _drawing(fill, parameters, layout, kernel, parameters)
+    return drawn
+
+
+def _drawing(
+    fill: type[RandomFill], parameters: tuple[Any, ...], layout: Layout, kernel: Any, numbers: tuple[Any, ...]
+) -> Callable[[Generator], Tensor]:  # fmt: skip
+    """The function of a generator that makes tensors of few elements by ``kernel`` alone, which takes ``numbers``.
+
+    Without a kernel, and of many elements, by ``fill``, which takes ``parameters``.
+    """
+    n, shape = layout.numel, layout.shape
     if kernel is None or not layout.plain or not 0 < n < SPLIT_SIZE:
 
         def drawn(source: Generator) -> Tensor:
@@ -114,10 +128,9 @@ def _plan_drawing(
         def drawn(source: Generator) -> Tensor:
             data = np.empty(shape, layout.numpy_dtype)
             with source.lock:
-                run(data.reshape(n), source.state, *parameters)
+                run(data.reshape(n), source.state, *numbers)
             return wrap(data, layout)
 
-    plans[layout] = drawn
     return drawn
 
 
@@ -127,6 +140,8 @@ randn, randn_like = _sized("randn", Normal, (0.0, 1.0), "A tensor of standard no
 
 def _low_and_high(op: str, position: int, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:
     """The bounds of ``op(high)`` and ``op(low, high)``, arguments from ``position`` on."""
+    if len(bounds) == 1 and type(bounds[0]) is int and not named:
+        return 0, bounds[0]
     low, high = integer_bounds(op, ("low", "high"), position, bounds, named)
     if high is None:
         raise TypeError(f"{op}() missing a required argument: 'high'")
@@ -148,8 +163,22 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     source = generator_for("randint", generator)
+    if chosen is dtypes.int64 and out is None and not (requires_grad or grad_state.levels or -1 in shape):
+        key = intern(chosen.numpy, shape, None, resolve(device)), low, high
+        return (_randints.get(key) or _plan_integers(*key))(source)
     result = filled_new(Integers, new(chosen, shape, device), low, high, source, out=out)
     return finished("randint", result, requires_grad, out)
+
+
+_randints: dict[Any, Callable[[Generator], Tensor]] = cache()
+
+
+def _plan_integers(layout: Layout, low: int, high: int) -> Callable[[Generator], Tensor]:
+    """The function of a generator that makes tensors of int64 between these bounds."""
+    first, span, wide = kernels.integer_range("int64", low, high)
+    kernel = kernels.wide_integers if wide else kernels.integers
+    drawn = _randints[layout, low, high] = _drawing(Integers, (low, high), layout, kernel, (first, span))
+    return drawn
 
 
 def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None,

@@ -102,6 +102,8 @@ class UnsafeView(Structured):
 
 # {(layout, shape as it was asked for) or (layout, first dim, last dim) of flatten: (function, shape without -1)}
 _RESHAPES: dict[Any, tuple[Any, tuple[int, ...]]] = cache()
+_VIEWS: dict[Any, tuple[int, ...]] = cache()  # by layout and arguments of ``view``: the shape without -1
+_INTS = frozenset({int})
 
 
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -153,13 +155,19 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
 
     RuntimeError where the strides would need a copy; see ``reshape``.
     """
+    if each and (full := _VIEWS.get((self._layout, each))) is not None:
+        return Reshaped.apply(self, full)
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
     if (not each and size is None) or (len(each) > 1 and not is_int(each[0])):
         raise invalid_combination("view", (self, *each))
     if each and (isinstance(each[0], dtypes.dtype) or each[0] is float):
         return ViewAsDtype.apply(self, each[0])
-    return Reshaped.apply(self, size_argument("view", each, "size", size))
+    wanted = size_argument("view", each, "size", size)
+    result = Reshaped.apply(self, wanted)
+    if _INTS.issuperset(map(type, each)):  # no bool, which is equal to an int
+        _VIEWS[self._layout, each] = result._layout.shape
+    return result
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
