@@ -128,18 +128,29 @@ def equal(input: Tensor, other: Tensor) -> bool:
 @planned("x", "y")
 def _equal(x, y):
     n = x.numel
-    if x is not y or not x.contiguous or x.device != "cpu" or not 0 < n <= _SHORT:
-        return lambda x, y: bool(item(Truth.apply(table.eq(unrecorded(x), unrecorded(y)), None, False, True)))
+    whole = _equal_by_bools
+    if x is not y or not x.contiguous or x.device != "cpu" or not n:
+        return whole
     if x.dtype.is_half:
-        return lambda x, y: _equal(widened_now(x), widened_now(y))
-    run = prepared(kernels.all_equal, x.numpy_dtype, (n,), (n,), (1,))
+        return (lambda x, y: _equal(widened_now(x), widened_now(y))) if n <= _SHORT else whole
+    first = min(n, _SHORT)  # of long ones the first elements most often differ
+    run = prepared(kernels.all_equal, x.numpy_dtype, (first,), (first,), (1,))
 
     def equal(x: Tensor, y: Tensor) -> bool:
         found = np.empty(1, np.bool_)
         run(x._data.reshape(n), y._data.reshape(n), found)
         return found.item(0)
 
-    return equal
+    def equal_long(x: Tensor, y: Tensor) -> bool:
+        found = np.empty(1, np.bool_)
+        run(x._data.reshape(n)[:first], y._data.reshape(n)[:first], found)
+        return found.item(0) and whole(x, y)
+
+    return equal if first == n else equal_long
+
+
+def _equal_by_bools(x: Tensor, y: Tensor) -> bool:
+    return bool(item(Truth.apply(table.eq(unrecorded(x), unrecorded(y)), None, False, True)))
 
 
 _SHORT = 1 << 15  # elements up to which two threads, which come with a tensor of bools, are no quicker
