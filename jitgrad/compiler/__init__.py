@@ -19,9 +19,12 @@ A compiled module is one that calls a compiled function (`optimized_module`).
   are a user's functions, `nn.modules` and `optim`; jitgrad's ops are trusted to read their arguments, modes, and
   gradients.
 - Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's
-  version, a list's items): 150 guards take a tenth of a microsecond. Not guarded: a class or code object that is
-  exchanged (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names that hide Python's built-in
-  ones.
+  version, which ``__dict__`` an object has, a list's items): 150 guards take a tenth of a microsecond. Not guarded: a
+  class or code object that is exchanged (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names
+  that hide Python's built-in ones.
+- Functions of C can't be followed. Special methods that they would call of a program's objects are called in their
+  place (``float``, ``next``, ``len``), what they go through is given to them by an iterator that is followed
+  (``enumerate``, ``sum``); where neither will do (``sorted`` of objects with ``__lt__``) the function isn't compiled.
 - Arguments may have any history, since gradients of results flow on along their edges. Where the function runs backward
   itself, that would lead elsewhere: then a leaf stays one, and a history must not lead to what gradients are asked for,
   which is looked up in each call, by a walk as long as the one that uncompiled backward begins with.

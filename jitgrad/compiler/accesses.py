@@ -141,7 +141,8 @@ class Accesses:
             notes.tensor_argument(obj)
             return obj[self._settled_key(key)]
         if isinstance(obj, CONTAINERS) and not special_method(obj, "__getitem__"):
-            return self._item_of_container(obj, key if isinstance(key, (*PLAIN, tuple, Tensor)) else self.given(key))
+            self.refuse_special((key,), ("__index__",), "an index")
+            return self._item_of_container(obj, key)
         special = static_attribute(type(obj), "__getitem__")
         if isinstance(special, types.FunctionType) and is_watched(special):
             return self.call(special, obj, key)
@@ -239,7 +240,7 @@ class Accesses:
         return self.plain(value)
 
     def plain(self, value: Any) -> Any:
-        """What is looked for in a container."""
+        """What is looked for in a container, or shown."""
         if is_live(value):
             return self.notes.settled(value)
         return self.given(value) if self.notes.reason is None else value
