@@ -64,3 +64,45 @@ def parts(compiled):
 def launches(compiled):
     """The numbers of launches that the parts' programs were made of, in the order of the parts."""
     return [part.explain().recordings[0].recorded for part in parts(compiled)]
+
+
+# -- functions that are compiled in parts -----------------------------------------------------------------
+
+
+def whole(function):
+    return function
+
+
+def behind_a_cut(function):
+    def run(x):
+        x = x * 1
+        if x.sum() > -1e9:  # a number of a tensor that decides: what is before and behind is compiled
+            x = x + 0
+        return function(x) + 0
+
+    return run
+
+
+def before_a_cut(function):
+    def run(x):
+        y = function(x)
+        if y.sum() > -1e9:
+            y = y + 0
+        return y * 1
+
+    return run
+
+
+def in_a_cut_loop(function):
+    def run(x):
+        y = x * 0
+        for _ in range(2):
+            y = y + function(x)
+            if y.sum() > 1e9:
+                break
+        return y
+
+    return run
+
+
+CUTS = (whole, behind_a_cut, before_a_cut, in_a_cut_loop)

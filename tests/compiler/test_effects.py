@@ -12,6 +12,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import nn
+from tests.compiler.alike import CUTS
 
 CASES = []
 
@@ -288,16 +289,13 @@ def exchanged_tensors():
     return function, lambda: (own.a.tolist(), own.b.tolist())
 
 
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_effects_are_never_lost(make):
+def test_effects_are_never_lost(make, cut):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", torch.compiler.CompileWarning)
-        found, wanted = (_calls(*made) for made in (_compiled(*make()), make()))
-    assert found == wanted
-
-
-def _compiled(function, left):
-    return torch.compile(function), left
+        (one, left_by_one), (other, left_by_other) = make(), make()
+        assert _calls(torch.compile(cut(one)), left_by_one) == _calls(cut(other), left_by_other)
 
 
 def _calls(function, left):

@@ -10,6 +10,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import nn
+from tests.compiler.alike import CUTS
 
 CASES = []
 
@@ -423,9 +424,11 @@ def _title(make):
     return make.__name__
 
 
+@pytest.mark.parametrize("cut", CUTS, ids=_title)
 @pytest.mark.parametrize("make", CASES, ids=_title)
-def test_a_change_is_noticed(make):
+def test_a_change_is_noticed(make, cut):
     function, change = make()
+    function = cut(function)
     x = torch.tensor([1.0, 2.0])
     before = function(x).tolist()
     compiled = torch.compile(function)
