@@ -106,3 +106,18 @@ def in_a_cut_loop(function):
 
 
 CUTS = (whole, behind_a_cut, before_a_cut, in_a_cut_loop)
+
+
+def check_noticed(function, change, cut):
+    """The function, compiled, returns what it does, before and after a change of what it reads."""
+    function, x = cut(function), torch.tensor([1.0, 2.0])
+    before, compiled = function(x).tolist(), torch.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for _ in range(3):
+            assert compiled(x).tolist() == before
+        change()
+        wanted = function(x).tolist()
+        assert wanted != before
+        for _ in range(3):
+            assert compiled(x).tolist() == wanted

@@ -150,12 +150,19 @@ def _reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
 public(_reshape, "reshape", method_too=False)
 
 
+def _planned_view(x: Tensor, sizes: tuple[Any, ...]) -> tuple[int, ...] | None:
+    try:
+        return _VIEWS.get((x._layout, sizes))
+    except TypeError:  # a list among them
+        return None
+
+
 def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same memory in another shape, or read as another dtype.
 
     RuntimeError where the strides would need a copy; see ``reshape``.
     """
-    if each and (full := _VIEWS.get((self._layout, each))) is not None:
+    if each and each[0].__class__ is int is each[-1].__class__ and (full := _planned_view(self, each)) is not None:
         return Reshaped.apply(self, full)
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
