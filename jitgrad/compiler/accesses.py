@@ -40,8 +40,11 @@ _INPLACE = {
 }  # fmt: skip
 
 
+_COMPARISONS = {name.strip("_") for name in COMPARING}
+
+
 def items_of(value: Any) -> Iterable[Any]:
-    """What is in a container."""
+    """The items of a container, a dictionary's keys and values; nothing for other objects."""
     if not isinstance(value, CONTAINERS):
         return ()
     return (*value, *value.values()) if isinstance(value, dict) else value
@@ -116,7 +119,7 @@ class Accesses:
         return getattr(obj, name)
 
     def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
-        """Whether an attribute of a constant or a container is one of Python's, not of a class derived from its."""
+        """Whether an attribute of a constant or container is Python's own, not one that a program's subclass adds."""
         if name in getattr(obj, "__dict__", ()):
             return False
         field = isinstance(obj, tuple) and name in getattr(obj, "_fields", ())
@@ -200,7 +203,7 @@ class Accesses:
     unpacked = iter
 
     def _each(self, following: Any, iterator: Any) -> Iterator[Any]:
-        """What an iterator returns that is an object of a class with its own ``__next__``."""
+        """The items of an iterator whose class has a ``__next__`` of its own, which is called watched."""
         while True:
             try:
                 found = self.call(following, iterator)
@@ -270,7 +273,7 @@ class Accesses:
     def binary(self, what: str, left: Any, right: Any) -> Any:
         """``left + right`` and other operators."""
         left, right = self._operand(left), self._operand(right)
-        if f"__{what}__" in COMPARING:
+        if what in _COMPARISONS:
             self.refuse_special((*items_of(left), *items_of(right)), COMPARING, "a comparison")
         return getattr(operator, what)(left, right)
 

@@ -21,7 +21,7 @@ from jitgrad.compiler.trust import (
     PURE_MODULES,
     READ_ONLY,
     SHOWING,
-    is_ours,
+    has_special,
     is_watched,
     special_method,
 )
@@ -33,19 +33,20 @@ __all__ = ["BuiltinCalls"]
 
 # Functions that call a special method of their first argument.
 _SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed, float, int, complex)
-# Functions and methods that go through their arguments, and special methods that they call of what they find there.
+# Functions that iterate over their arguments, and the special methods that they call of the items.
 _THROUGH: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys((list, tuple, set, frozenset, dict, OrderedDict, deque, enumerate, zip, map, functools.reduce), ()),
     **dict.fromkeys((min, max, sorted), COMPARING), sum: OPERATING,
     **dict.fromkeys((any, all, filter), ("__bool__", "__len__")),
 }  # fmt: skip
+# Methods of containers and texts that iterate over their arguments, and those that compare them with items.
 _METHODS_THROUGH = {
     "extend", "extendleft", "update", "join", "union", "intersection", "difference", "symmetric_difference",
     "intersection_update", "difference_update", "issubset", "issuperset", "isdisjoint",
 }  # fmt: skip
 _METHODS_COMPARING = {"index", "count", "remove", "__contains__", "__eq__", "__lt__"}
-_BY_NUMBER = ("__getitem__",)  # what is called of a sequence that has no iterator
-# Special methods of their arguments that functions call.
+_BY_NUMBER = ("__getitem__",)  # by which Python iterates over an object without ``__iter__``
+# Functions, and the special methods that they call of their arguments themselves.
 _CALLED: dict[Any, tuple[str, ...]] = {
     **dict.fromkeys((divmod, pow, min, max, sum, range, round), OPERATING), **dict.fromkeys((str, format), SHOWING),
     bool: ("__len__",), **dict.fromkeys((iter, list, tuple, zip, enumerate, map), _BY_NUMBER),
@@ -102,7 +103,10 @@ class BuiltinCalls(Accesses):
             return args[1]
 
     def _gone_through(self, function: Any, owner: Any, args: Any) -> Any:
-        """The arguments of a function of C: of what it goes through by a method, iterators that are watched."""
+        """The arguments of a function of C; one that it would iterate over by a program's ``__iter__`` is replaced.
+
+        A watched iterator takes its place, so that what the method reads is guarded.
+        """
         self._refuse_called(function, owner, args)
         through = type(function).__hash__ is not None and function in _THROUGH
         if not through and not (isinstance(owner, (*CONTAINERS, str)) and function.__name__ in _METHODS_THROUGH):
@@ -115,7 +119,7 @@ class BuiltinCalls(Accesses):
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
 
     def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:
-        """Refuse arguments of a function of C that would call a special method of theirs."""
+        """Note that the function can't be compiled if C would call a special method of a program's class unwatched."""
         called = _CALLED.get(function, ()) if type(function).__hash__ is not None else ()
         of_module = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(function, "__module__", None)
         if isinstance(owner, str):
@@ -203,7 +207,7 @@ class BuiltinCalls(Accesses):
             notes.fail("it takes numbers from a NumPy array")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
-        elif any(special_method(value, name) for name in _NUMBERS) and not is_ours(type(value)):
+        elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value

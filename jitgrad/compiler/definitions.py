@@ -50,7 +50,10 @@ def definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
 
 
 def _at_columns(lambdas: list[Any], code: CodeType) -> list[Any]:
-    """Of several lambdas on one line those that code can be of, by the columns of its instructions: one, as a rule."""
+    """Of several lambdas on one line the one whose body holds all instructions of the code, by their columns.
+
+    All of them if Python was told to keep no columns.
+    """
     every = [(start, first, end, last) for start, end, first, last in code.co_positions() if first and last]
     known = [place for place in every if None not in place]
 
@@ -59,7 +62,7 @@ def _at_columns(lambdas: list[Any], code: CodeType) -> list[Any]:
         return all(low <= place[:2] and place[2:] <= high for place in known)
 
     bodies = [n for n in lambdas if known and holds(n.body)]
-    # One inside of another's body is the other's constant, without instructions there.
+    # Instructions of a lambda inside of another one lie in the bodies of both: it is the inner one.
     return [n for n in bodies if not any(o is not n and _is_inside(o, n.body) for o in bodies)] or lambdas
 
 

@@ -19,7 +19,7 @@ _NEVER = (id(None), -1, 0)  # a row that does not hold: that is a count of refer
 
 
 class _Gradient(NamedTuple):
-    """A gradient that a run makes anew: whose it is, the memory that it is on or, if there is more of that, part of."""
+    """How a leaf's gradient is made anew: ``make`` returns its memory, of which it is all, or the part ``view``."""
 
     leaf: Tensor
     make: Callable[[], Any]

@@ -25,9 +25,9 @@ from jitgrad.nn.parameter import is_lazy
 
 __all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
 
-REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # a gradient that was not read
+REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # an old gradient that nothing read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
-_BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)  # of C, functions as well
+_BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)  # what has a ``__self__``
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
@@ -371,7 +371,7 @@ class Notes:
                 self.fail(f"it assigns {name} of a tensor")
         elif name in ("grad", "_grad"):
             if not (note.grad_written or note.grad_read):
-                note.grad = REPLACED  # nothing asks for it any more, so that it is freed now, as it is without us
+                note.grad = REPLACED  # the old one is not needed: it is freed now, as in an uncompiled run
             note.grad_written = True
             if isinstance(value, Tensor) and id(value) in self.tensors:
                 self.fail("it makes a tensor from outside the gradient of another one")

@@ -44,7 +44,7 @@ PURE = {
     )
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
-# What operators and functions that stand for them call of objects.
+# The special methods behind comparisons, behind all operators and numeric functions, and behind texts of objects.
 COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _NAMES = (
     "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "xor",

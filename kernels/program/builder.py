@@ -78,9 +78,10 @@ class Builder:
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.arrays: list[int] = []  # words that hold addresses of arrays
         self.keep: list[Any] = []
-        # What stand-ins are made on: never touched, and from the system itself, which does not provide it until then.
+        # Stand-ins are made on this memory and point elsewhere before they are used. It is mapped anew, so that its
+        # pages, which nothing touches, are never resident.
         self.unused = mmap(-1, 1 << 16)
-        self.scratch = np.empty(0, np.uint8)  # memory that each launch may write to and that no other one reads
+        self.scratch = np.empty(0, np.uint8)  # for single launches: what one leaves there no other reads
         self.uses_blas = False
         self.nbytes = 0  # of all arrays of all launches
 

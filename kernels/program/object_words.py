@@ -23,7 +23,7 @@ __all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "wo
 
 Row = tuple[int, int, int]  # (address, offset, word), see `executor.first_changed`
 _HEAD = object.__basicsize__
-_MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, since Python 3.11: the reference to the dictionary lies in front
+_MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT: ``__dict__`` is referred to three words in front of the object
 
 
 def _word(address: int) -> int:

@@ -163,7 +163,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     source = generator_for("randint", generator)
-    if chosen is dtypes.int64 and out is None and not (requires_grad or grad_state.levels or -1 in shape):
+    if chosen is dtypes.int64 and out is None and not (requires_grad or grad_state.levels):
         key = intern(chosen.numpy, shape, None, resolve(device)), low, high
         return (_randints.get(key) or _plan_integers(*key))(source)
     result = filled_new(Integers, new(chosen, shape, device), low, high, source, out=out)

@@ -162,8 +162,9 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
 
     RuntimeError where the strides would need a copy; see ``reshape``.
     """
-    if each and each[0].__class__ is int is each[-1].__class__ and (full := _planned_view(self, each)) is not None:
-        return Reshaped.apply(self, full)
+    if each and each[0].__class__ is int is each[-1].__class__ and size is None and dtype is None:
+        if (full := _planned_view(self, each)) is not None:
+            return Reshaped.apply(self, full)
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
     if (not each and size is None) or (len(each) > 1 and not is_int(each[0])):
