@@ -9,7 +9,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
 from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["INSERTED", "kth", "median", "mode", "select", "sort", "sort_short"]
+__all__ = ["INSERTED", "kth", "median", "mode", "select", "sort", "sort_short", "sort_short_along"]
 
 INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
 
@@ -132,6 +132,23 @@ def sort_short(x, values, index, descending):
             ranks[at], places[at] = rank, i
         for i in range(row.size):
             target[i] = row[places[i]]
+
+
+@loop
+def sort_short_along(x, values, index, descending):
+    """`sort_short` of the middle dim of (outer, n, inner) arrays."""
+    ranks, places = scratch(INSERTED, np.int64), scratch(INSERTED, np.int64)
+    for o in range(x.shape[0]):
+        for k in range(x.shape[2]):
+            for i in range(x.shape[1]):
+                rank, at = rank_of(x[o, i, k]), i
+                rank = ~rank if descending else rank
+                while at > 0 and ranks[at - 1] > rank:
+                    ranks[at], places[at] = ranks[at - 1], places[at - 1]
+                    at -= 1
+                ranks[at], places[at] = rank, i
+            for i in range(x.shape[1]):
+                values[o, i, k], index[o, i, k] = x[o, places[i], k], places[i]
 
 
 @loop

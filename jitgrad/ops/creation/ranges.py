@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -18,7 +19,7 @@ from jitgrad.core.errors import (
     overflow,
     scalar_type,
 )
-from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.layout import CAPACITY, Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
@@ -163,13 +164,15 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         start, end = convert_number(start, chosen), convert_number(end, chosen)
     cast = complex if chosen.category == 3 else float
     start, end = cast(start), cast(end)
-    # PyTorch computes the step in the dtype of the result.
-    if chosen.name in ("float32", "complex64") or (chosen.is_half and op == "linspace"):
-        scalar = chosen.numpy.type
-        step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
-    else:
-        step = (end - start) / max(int(steps) - 1, 1)
-    return start, end, step, chosen
+    in_dtype = chosen.name in ("float32", "complex64") or (chosen.is_half and op == "linspace")
+    scalar: Any = chosen.numpy.type if in_dtype else cast
+    return start, end, _step_between(start, end, max(int(steps) - 1, 1), scalar), chosen
+
+
+@functools.lru_cache(CAPACITY)
+def _step_between(start: Any, end: Any, count: int, scalar: Any) -> Any:
+    """The distance of ``count`` + 1 numbers, computed in a NumPy scalar's type: PyTorch takes that of the result."""
+    return type(start)((scalar(end) - scalar(start)) / scalar(count))
 
 
 def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,

@@ -61,6 +61,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
         )
     indices = table.remainder_number(indices, x[d]) if x[d] else indices
+    if indices._layout.shape == (*x[:d], indices._layout.shape[d], *x[d + 1 :]):
+        return Gather.apply(input, d, indices)
     common = tuple(shapes_broadcast((*x[:d], 1, *x[d + 1 :]), indices._layout.shape))
     return Gather.apply(input.expand((*common[:d], x[d], *common[d + 1 :])), d, indices.expand(common))
 

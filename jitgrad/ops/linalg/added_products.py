@@ -106,6 +106,8 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     if row and added._layout.contiguous and beta == alpha == 1:
         launch(kernels.add_row, added._data, product._data)
         return product
+    if type(beta) is int is type(alpha) and beta == alpha == 1:
+        return table.add(product, unrecorded(added))
     beta, alpha = number_argument("addmm", "beta", None, beta), number_argument("addmm", "alpha", None, alpha)
     if product._layout.dtype.category < 3:  # of integers PyTorch takes whole factors: fractions are dropped
         beta, alpha = (convert_number(factor, product._layout.dtype) for factor in (beta, alpha))

@@ -192,11 +192,12 @@ def _check_weight(x: Layout, weight: Layout | None, promotes: bool = False) -> N
 
 def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """One or two dims go as they are, four are an image, all others are laid out as one."""
-    ignore_index = int_argument("nll_loss", "ignore_index", 5, ignore_index)
+    if type(ignore_index) is not int:
+        ignore_index = int_argument("nll_loss", "ignore_index", 5, ignore_index)
     ndim = x._layout.ndim
     if ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
-    if ndim != 1 and target._layout.ndim and x.shape[0] != target.shape[0]:
+    if ndim != 1 and target._layout.ndim and x._layout.shape[0] != target._layout.shape[0]:
         raise ValueError(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]})."
         )

@@ -142,6 +142,8 @@ def _low_and_high(op: str, position: int, bounds: tuple[Any, ...], named: dict[s
     """The bounds of ``op(high)`` and ``op(low, high)``, arguments from ``position`` on."""
     if len(bounds) == 1 and type(bounds[0]) is int and not named:
         return 0, bounds[0]
+    if len(bounds) == 2 and type(bounds[0]) is int is type(bounds[1]) and not named:
+        return bounds
     low, high = integer_bounds(op, ("low", "high"), position, bounds, named)
     if high is None:
         raise TypeError(f"{op}() missing a required argument: 'high'")

@@ -50,6 +50,11 @@ def _along_last(
     shape, rows = ((*sizes[:-1], chosen) if order else ()), math.prod(sizes[:-1])
     if kernel is kernels.sort and (n <= SHORT or (n <= kernels.INSERTED and rows == 1)):
         kernel = kernels.sort_short
+    if kernel is kernels.sort_short and width is None and x.contiguous and x.plain and x.numel and x.ndim > 1:
+        shape = math.prod(x.shape[:d]), n, math.prod(x.shape[d + 1 :])
+        layouts = [intern(dtype, x.shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
+        arrays = row_major("x", x, shape), Written(0, shape), Written(1, shape), option
+        return Launches([(kernels.sort_short_along, *arrays)], layouts, 2, results)
     in_order = order == sorted(order)
     strides = preserved_layout(x).strides if width is None else None
     moved = not in_order or strides not in (None, contiguous_strides(x.shape))

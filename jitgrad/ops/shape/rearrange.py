@@ -27,6 +27,7 @@ from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops import masks
 from jitgrad.kernels.loops.rearrange import move
 from jitgrad.ops.shape.copy import Clone, Contiguous, contiguous
+from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.permute import Transpose
 from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import reshaped
@@ -406,5 +407,5 @@ def _repeat_each(x: Tensor, count: int, d: int, output_size: int | None) -> Tens
         raise RuntimeError("Repeats must be non-negative")
     if output_size is not None and output_size != n * count:
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * count} but got {output_size}")
-    expanded = x.unsqueeze(d + 1).expand(*shape[: d + 1], count, *shape[d + 1 :])
-    return Contiguous.apply(expanded).reshape((*shape[:d], n * count, *shape[d + 1 :]))
+    expanded = Expand.apply(x.unsqueeze(d + 1), (*shape[: d + 1], count, *shape[d + 1 :]))
+    return reshaped(Contiguous.apply(expanded), (*shape[:d], n * count, *shape[d + 1 :]))
