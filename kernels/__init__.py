@@ -4,16 +4,24 @@ Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules a
 (text to machine code, threads, device and lazy arrays, and `launch`, which starts every kernel), ``cuda/``, then
 ``loops/`` and ``elementwise/`` (the table of ops) side by side. Installed as ``jitgrad.kernels``. Read `launch` first.
 
-`disk_cache` keeps what `compiler` has compiled, by Numba's protocol for dispatchers: one file per overload, named by
-the hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and
-many processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new
-one changes it, kernels are compiled in each process, which is slower and right. `kept_texts` keeps the texts of our own
-loops, whose hash would else take longer to come by than the kernel. `loaded_library` links what comes from disk without
-a module of LLVM's, `loaded_code` reads the rest of it without Numba's imports. `pipeline` leaves out
-stages of Numba's that emitted text has no use for, `brief_lowering` translates what kernels consist of to half as many
-instructions, and `quick_numba` does repeated work of its once. `compile_ahead` has another process compile what will be
-needed soon. `past_caches` says when kernels write past the caches.
-`blas` keeps NumPy's BLAS from threads of its own.
+`compiled_function` is what a kernel's text (`kernel_text`) becomes: its calls go through one piece of machine code
+that tells the kinds of the arguments (`argument_kinds`, `python_call`); for those that it has no kernel for it takes
+one from disk. `loaded_library` links that without Numba, with Numba's functions in C where the kernel calls them
+(`numba_symbols`): to import Numba takes longer than all else that a program does whose kernels are on disk, so nothing
+else here imports it but what is imported to compile.
+
+`numba_dispatcher` is imported to compile, and only there njit is called. `disk_cache` keeps what it has compiled, by
+Numba's protocol for dispatchers: one file per overload, named by the hash of text, argument types, CPU and versions,
+with a checksum, written by rename. So no file can be stale, and many processes may write at once. The protocol is
+private to Numba, whose version has no upper bound here: where a new one changes it, kernels are compiled in each
+process, which is slower and right. `pipeline` leaves out stages of Numba's that emitted text has no use for,
+`brief_lowering` translates what kernels consist of to half as many instructions, and `quick_numba` does repeated work
+of its once. What returns something, or needs constants of Python's, only Numba's dispatcher can call: `numba_context`,
+`numba_library` and `loaded_code` load it for that.
+
+`kept_texts` keeps the texts of our own loops, whose hash would else take longer to come by than the kernel.
+`compile_ahead` has another process compile what will be needed soon. `past_caches` says when kernels write past the
+caches. `blas` keeps NumPy's BLAS from threads of its own.
 
 `threads` runs serial kernels on parts of their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release
 the GIL, so no parallel variant need be compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size. A job is
@@ -21,11 +29,10 @@ a pair of words, the address of a C function ``void(intptr_t)`` and its argument
 without Python: `native_entry` has such an entry for any compiled kernel, `product_parts` those for products of
 matrices, by tiles of our own (`tile_products`) or by BLAS, `split_call` cuts a kernel's arguments into parts, and
 `pool_code` is what the threads run. That and the entries are compiled by LLVM directly (`machine_words`), since Numba's
-front end would take 1.3 s for them; `native_library` keeps such code on disk. `python_call` lets Numba's dispatcher
-call kernels by their entries, so that Numba need not compile a wrapper for each kernel. `direct_call` calls short
-kernels by their entries from Python, without Numba's dispatcher, and `direct_parts` those in parts. All rely on Numba's
-calling convention, which is private as well; a kernel of which no entry can be made is cut in Python, and called as
-Numba would.
+front end would take 1.3 s for them; `native_library` keeps such code on disk, and `native_compilation` makes it.
+`direct_call` calls short kernels whose arguments are alike every time, and `direct_parts` those in parts. All rely on
+Numba's calling convention, which is private as well; a kernel of which no entry can be made is cut in Python, and
+called as Numba would.
 """
 
 if __name__ != "jitgrad.kernels":

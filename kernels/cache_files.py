@@ -5,23 +5,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import sys
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
-import numba
 
 from jitgrad.kernels.cache_root import cache_root
 from jitgrad.kernels.gathers import NO_GATHERS
 from jitgrad.kernels.processor import processor
 
-__all__ = ["cache_directory", "read_checked", "write_atomically", "write_checked"]
+__all__ = ["cache_directory", "kernel_file", "read_checked", "write_atomically", "write_checked"]
 
 # The version of the files' format. It is part of the folder's name, so that no version of jitgrad loads files that it
 # would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check; before 3,
-# libraries as Numba stores them.
-_FORMAT = 3
+# libraries as Numba stores them; before 4, all that Numba has to say of a kernel.
+_FORMAT = 4
 
 
 def _stamp() -> str:
@@ -37,12 +40,32 @@ def _stamp_of(level: str | None, name: str | None, chosen: str | None) -> str:
     decides = _FORMAT, features, NO_GATHERS, settings, llvm.get_process_triple()
     digest = hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
-    return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
+    return f"numba{_numba_version()}-{python}-{cpu}-{digest}"
+
+
+def _numba_version() -> str:
+    """Numba's version, from its file, since to import Numba takes longer than to load kernels."""
+    if (spec := find_spec("numba")) is not None and spec.origin is not None:
+        file = Path(spec.origin).with_name("_version.py")
+        if file.exists() and (found := re.search(r'"version": "([^"]+)"', file.read_text())):
+            return found[1]
+    import numba
+
+    return numba.__version__
 
 
 def cache_directory() -> Path:
     """The folder that holds the kernels of this version, processor and settings."""
     return cache_root() / _stamp()
+
+
+def kernel_file(stem: str, kinds: Sequence[Any]) -> Path:
+    """The file of a kernel for arguments of these kinds, or Numba types, which print alike.
+
+    The hash of Numba's types differs from process to process.
+    """
+    names = ", ".join([kind if isinstance(kind, str) else repr(kind) for kind in kinds])
+    return cache_directory() / f"{stem}-{hashlib.sha256(names.encode()).hexdigest()[:16]}.kernel"
 
 
 def _checksum(path: Path, payload: bytes) -> bytes:

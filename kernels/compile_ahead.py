@@ -126,11 +126,11 @@ def begun() -> bool:
     return _compiler is not None and _compiler.alive()
 
 
-def ask(made: Any, types: tuple[Any, ...]) -> None:
-    """Have the kernel of a `KernelText` compiled for these Numba types, unless that was asked for before."""
-    if _compiler is not None and _compiler.alive() and (made.key, types) not in _wanted:
-        _wanted.add((made.key, types))
-        _compiler.ask((made, types))
+def ask(made: Any, kinds: tuple[Any, ...]) -> None:
+    """Have the kernel of a `KernelText` compiled for arguments of these kinds, unless that was asked for before."""
+    if _compiler is not None and _compiler.alive() and (made.key, kinds) not in _wanted:
+        _wanted.add((made.key, kinds))
+        _compiler.ask((made, kinds))
 
 
 def finish() -> None:

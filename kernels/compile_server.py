@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from jitgrad.kernels.compiler import compile_kernel
+from jitgrad.kernels.compiled_function import CompiledFunction
 from jitgrad.kernels.tile_products import tiles_address
 
 __all__ = ["serve"]
@@ -18,7 +18,7 @@ def serve(stream: BinaryIO) -> None:
     """Compile what is asked for, the latest first, until the end is asked for or the process that asks has gone.
 
     The latest first, since backward begins with what was recorded last. stream: pickled pairs of a `KernelText` and
-    the Numba types of its arguments, then None.
+    the kinds of its arguments, then None.
     """
     waiting: deque[Any] = deque()
     come = threading.Semaphore(0)
@@ -40,8 +40,8 @@ def serve(stream: BinaryIO) -> None:
         prepare()
         tiles_address("f")  # the first product's: one library for matrices of all sizes
     while come.acquire() and (wanted := waiting.pop()) is not None:
-        made, types = wanted
+        made, kinds = wanted
         with suppress(Exception):  # it is raised where the kernel is needed
-            kernel = compile_kernel(made)
-            if not kernel._cache.in_work(types):  # else it would wait for the process that asks
-                kernel.compile(types)
+            kernel = CompiledFunction(made)
+            if not kernel.in_work(kinds):  # else it would wait for the process that asks
+                kernel.overload(kinds)

@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numba.core import types
 
+from jitgrad.kernels.argument_kinds import ArrayKind
 from jitgrad.kernels.builtin_function import METH_FASTCALL, builtin_function, function_address, new_int
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.machine_words import compiled_words
@@ -133,8 +133,8 @@ def _words(
     """
     form = kernel_form(run, args)
     words, where = [form.kernel, 0], []
-    for a, kind in zip(args, form.types, strict=True):
-        if isinstance(kind, types.Array):
+    for a, kind in zip(args, form.kinds, strict=True):
+        if isinstance(kind, ArrayKind):
             where.append(len(words) + 4)
             # Two owners, of which a kernel needs none; size, itemsize, address, shape, strides.
             words += [0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides]

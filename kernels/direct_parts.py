@@ -159,7 +159,7 @@ class _Part:
 
     def __init__(self, form: Any, roles: dict[int, int], numbers: dict[int, int], args: Sequence[Any]):
         self.words, self.places, self.offsets = [form.kernel, 0], list[int](), list[int]()
-        for k, (a, kind) in enumerate(zip(args, form.types, strict=True)):
+        for k, (a, kind) in enumerate(zip(args, form.kinds, strict=True)):
             role, offset = role_of(kind, roles.get(k)), 0
             if role is None:
                 raise NotImplementedError

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
-from jitgrad.kernels.compiler import KernelText
+from jitgrad.kernels.kernel_text import KernelText
 
 __all__ = ["is_kept", "kept_text"]
 

@@ -20,16 +20,19 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.argument_kinds import kinds_of
 from jitgrad.kernels.cache_files import cache_directory
 from jitgrad.kernels.codegen.rule_text import INLINE, INLINE_REASSOC, uncounted, words_text
 from jitgrad.kernels.codegen.source import LoopSource, makes_arrays
 from jitgrad.kernels.compile_ahead import ask, begun
-from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, KernelText, compile_kernel, kernel_text
+from jitgrad.kernels.compiled_function import CompiledFunction
+from jitgrad.kernels.compiler import compile_kernel
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.direct_call import refuse
 from jitgrad.kernels.direct_parts import direct_calls, is_direct
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.kept_texts import is_kept, kept_text
+from jitgrad.kernels.kernel_text import CONTRACT, REASSOCIATE, KernelText, kernel_text
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.statistics import compilation
@@ -141,13 +144,12 @@ class Kernel:
         return getattr(self.call, "run", self.call), args  # run: of a SplitCall
 
     def uncompiled(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
-        """(text, argument types) of what a launch on ``args`` would compile; None for nothing that is kept on disk."""
+        """(text, argument kinds) of what a launch on ``args`` would compile; None for nothing that is kept on disk."""
         compiled, given = self.compiled_for(args)
-        made = getattr(compiled, "made", None)  # a user's loop has none, nor have kernels of a Numba without a cache
-        if made is None:
+        if not isinstance(compiled, CompiledFunction) or compiled.definitions:  # a user's text may come from anywhere
             return None
-        types = tuple([compiled.typeof_pyval(a) for a in given])
-        return None if types in compiled.overloads else (made, types)
+        kinds = kinds_of(given)
+        return None if kinds in compiled.overloads else (compiled.made, kinds)
 
     def ask(self, *args: Any) -> None:
         """Have the other process, if there is one, compile the kernel for a launch on ``args`` that comes soon."""

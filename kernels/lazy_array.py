@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core.typing.typeof import typeof_impl
 
 __all__ = ["LazyArray", "Unresolved", "conjugated", "has_bits", "memory_of", "negated", "with_bits_of"]
 
@@ -177,6 +176,3 @@ def negated(array: Any) -> Any:
     return _with_bits(memory_of(array), conjugate, not negative)
 
 
-@typeof_impl.register(LazyArray)
-def _refuse(array: LazyArray, context: Any) -> Any:
-    raise Unresolved  # else Numba would compile the kernel for a Python object, and fail some milliseconds later

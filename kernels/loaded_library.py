@@ -1,54 +1,96 @@
-"""Compiled libraries from the disk cache: their object files are given to LLVM's JIT linker directly.
+"""Machine code from disk, given to LLVM's JIT linker, without Numba.
 
-Numba builds two LLVM modules for each library that it loads: an empty one, whose compilation is answered by the cached
-object file, and one parsed from bitcode, so that other functions can inline the library's. That takes longer than the
-linking, and nothing inlines jitgrad's kernels. Here the bitcode is parsed only when it is asked for.
+Numba would build two LLVM modules for each library that it loads: an empty one, whose compilation is answered by the
+cached object file, and one parsed from bitcode, so that other functions can inline the library's. That takes longer
+than the linking, and to import Numba takes longer than all else that a program does whose kernels are on disk.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from llvmlite import binding
-from numba.core.codegen import CodeLibrary, JITCodeLibrary
 
-__all__ = ["load_library", "stored_library"]
+from jitgrad.kernels.numba_symbols import add_numba_symbols
+from jitgrad.kernels.processor import processor
+from jitgrad.kernels.words.compiler_lock import linker_lock
+
+__all__ = ["Library", "StoredLibrary", "load_library", "stored_library"]
+
+class StoredLibrary(NamedTuple):
+    """What is kept on disk of a library: its name, object file, bitcode, and names.
+
+    symbols: all that it defines. exported: those of them that others may use. foreign: functions that neither it nor
+    the process defines, but Numba, or a module of ours.
+    """
+
+    name: str
+    code: bytes
+    bitcode: bytes
+    symbols: tuple[str, ...]
+    exported: tuple[str, ...]
+    foreign: tuple[str, ...]
 
 
-def stored_library(library: Any, serialized: Any = None) -> tuple[str, bytes, bytes, tuple[str, ...]]:
-    """What `load_library` needs of a library with object caching: name, object file, bitcode, symbols it defines.
+def stored_library(library: Any, serialized: Any = None) -> StoredLibrary:
+    """What `load_library` needs of a library of Numba's with object caching.
 
     serialized: the library as Numba stores it, where that is known.
     """
     name, _, (code, bitcode) = serialized or library.serialize_using_object_code()
     shared = library._get_module_for_linking()
-    symbols = [v.name for values in (shared.functions, shared.global_variables) for v in values if not v.is_declaration]
-    return name, code, bitcode, tuple(symbols)
+    values = [*shared.functions, *shared.global_variables]
+    symbols = [v.name for v in values if not v.is_declaration]
+    exported = [v.name for v in values if not v.is_declaration and v.linkage not in _PRIVATE]
+    foreign = [v.name for v in values if v.is_declaration and v.name.startswith(tuple(_PROVIDERS))]
+    return StoredLibrary(name, code, bitcode, tuple(symbols), tuple(exported), tuple(foreign))
 
 
-def load_library(codegen: Any, stored: tuple[str, bytes, bytes, tuple[str, ...]]) -> Any:
+class Library:
+    """Linked machine code. addresses: of what it exports, looked up once, as libraries may use the same names."""
+
+    def __init__(self, addresses: dict[str, int]):
+        self.addresses = addresses
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """The address of a function or a variable."""
+        return self.addresses[name]
+
+
+def load_library(stored: StoredLibrary) -> Library:
     """The library of what `stored_library` returned, ready to be called."""
-    return _LoadedLibrary(codegen, *stored)
-
-
-class _LoadedLibrary(JITCodeLibrary):
-    """A finalized library with the interface of Numba's, so that other functions can be linked with it."""
-
-    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes, symbols: tuple[str, ...]):
-        CodeLibrary.__init__(self, codegen, name)  # not that of JITCodeLibrary, which makes a module
-        self._bitcode, self._module = bitcode, None
-        engine = codegen._engine
-        engine._ee.add_object_file(binding.ObjectFileRef.from_data(code))
-        engine._defined_symbols.update(symbols)
+    for name in stored.foreign:
+        next(provide for start, provide in _PROVIDERS.items() if name.startswith(start))()
+    with linker_lock:
+        engine = _engine()
+        engine.add_object_file(binding.ObjectFileRef.from_data(stored.code))
         engine.finalize_object()
-        self._finalized = True
+        return Library({name: engine.get_global_value_address(name) for name in stored.exported})
 
-    @property
-    def _final_module(self) -> Any:
-        if self._module is None:
-            self._module = binding.parse_bitcode(self._bitcode)
-        return self._module
 
-    @property
-    def _shared_module(self) -> Any:
-        return self._final_module  # what was stored is the module for linking, whose functions are linkonce_odr
+@functools.cache
+def _engine() -> Any:
+    """LLVM's linker, set up as Numba does it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target, (cpu, features) = binding.Target.from_default_triple(), processor()
+    relocation = "static" if target.name.startswith("x86") else "pic" if target.name.startswith("ppc") else "default"
+    machine = target.create_target_machine(
+        cpu=cpu, features=features, reloc=relocation, codemodel="jitdefault", jit=True
+    )
+    module = binding.parse_assembly(f'target triple = "{binding.get_process_triple()}"\n')
+    return binding.create_mcjit_compiler(module, machine)
+
+
+def _generator() -> None:
+    importlib.import_module("jitgrad.kernels.mersenne_twister")
+
+
+_PRIVATE = binding.Linkage.internal, binding.Linkage.private  # of LLVM's kinds of values, those without a symbol
+# {how symbols begin: what lets LLVM know them}
+_PROVIDERS: dict[str, Callable[[], None]] = {
+    "NRT_": add_numba_symbols, "numba_": add_numba_symbols, "jitgrad.mersenne": _generator,
+}  # fmt: skip

@@ -279,11 +279,12 @@ class _Function:
 
 def compiled_words(
     name: str, functions: Sequence[Callable[..., Any]], helpers: Sequence[Callable[..., Any]] = (),
-    operations: Mapping[str, Callable[..., Any]] | None = None, emitters: str = "",
+    operations: Callable[[], Mapping[str, Callable[..., Any]]] = dict, emitters: str = "",
 ) -> dict[str, int]:  # fmt: skip
     """Addresses of the functions, by name: C functions of words, which return a word. They may call the helpers.
 
-    operations: further ones than above, by name: each gets LLVM's builder and words. emitters: the text of these.
+    operations: returns further ones than above, by name: each gets LLVM's builder and words; it is called to compile
+    only. emitters: the text of these.
     """
 
     def build(module: ir.Module) -> None:
@@ -296,8 +297,9 @@ def compiled_words(
         for f in helpers:  # one copy of each takes a third less time to compile
             made[f.__name__].linkage = "internal"
             made[f.__name__].attributes.add("noinline")
+        all_operations = {**_OPERATIONS, **operations()}
         for f in (*helpers, *functions):
-            _Function(f, made, {**_OPERATIONS, **(operations or {})})
+            _Function(f, made, all_operations)
 
     library = new_library(name, build, "\n".join([_translation(), emitters, *map(_identity, (*helpers, *functions))]))
     _kept.append(library)

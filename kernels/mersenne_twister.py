@@ -13,13 +13,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from jitgrad.kernels.machine_words import WORD, compiled_words
 
-__all__ = ["draw"]
+__all__ = ["SYMBOL"]
 
 SIZE, AHEAD = 624, 397  # words of the state; a new word takes part of the one so many places on
 BEHIND = SIZE - AHEAD
@@ -111,24 +108,7 @@ def _operations() -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Kernels name it by its symbol. They import this module before they are compiled, or loaded from disk.
+# Kernels name it by its symbol (random_draw.py): this module is imported before they are compiled, or loaded.
 llvm.add_symbol(
-    SYMBOL, compiled_words("mt19937", [fill], [renew, hand_out], _operations(), Path(__file__).read_text())["fill"]
+    SYMBOL, compiled_words("mt19937", [fill], [renew, hand_out], _operations, Path(__file__).read_text())["fill"]
 )
-
-
-@intrinsic
-def draw(typing_context: Any, state: Any, words: Any, count: Any) -> Any:
-    """Put the generator's next ``count`` words into ``words``; return how many of the state are used now.
-
-    The kernel stores that in ``state[624]`` itself.
-    """
-
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = [
-            context.make_array(t)(context, builder, a).data for t, a in zip((state, words), args[:2], strict=True)
-        ]
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WORD, [WORD] * 3), SYMBOL)
-        return builder.call(function, [*(builder.ptrtoint(a, WORD) for a in arrays), args[2]])
-
-    return types.uint64(state, words, types.uint64), build

@@ -15,31 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_USEREXC, excinfo_ptr_t
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 
+from jitgrad.kernels.argument_kinds import Kind, machine_types
 from jitgrad.kernels.machine_words import WORD
 from jitgrad.kernels.native_library import new_library
 
-__all__ = ["HEAD", "entry", "kernel_address", "raise_error"]
+__all__ = ["HEAD", "entry", "raise_error"]
 
 HEAD = 2  # words before the arguments
+OK, NONE, RAISED = 0, -2, 1  # what Numba's functions return: they have ended, with or without a value; from 1 on raised
 
 
-def kernel_address(result: Any) -> int:
-    """The address of a compiled overload, from Numba's result of the compilation."""
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-
-
-@global_compiler_lock
-def entry(arguments: Sequence[Any]) -> tuple[int, int]:
-    """(address, number of words) of the entry to kernels that take these Numba types and return nothing."""
-    kernel = cpu_target.target_context.call_conv.get_function_type(types.none, arguments)
-    # Pointers are words as well, so what they point to need not be told apart.
-    kinds = tuple("word" if isinstance(t, ir.PointerType) or t == WORD else str(t) for t in kernel.args[2:])
-    return _entry(kinds), HEAD + len(kinds)
+def entry(arguments: Sequence[Kind]) -> tuple[int, int]:
+    """(address, number of words) of the entry to kernels that take arguments of these kinds."""
+    types = machine_types(arguments)  # pointers are words as well, so what they point to need not be told apart
+    return _entry(types), HEAD + len(types)
 
 
 _TYPES = {"word": WORD, "double": ir.DoubleType(), "float": ir.FloatType()}
@@ -47,7 +37,7 @@ _TYPES = {"word": WORD, "double": ir.DoubleType(), "float": ir.FloatType()}
 
 @functools.cache
 def _entry(kinds: tuple[str, ...]) -> int:
-    result, error = WORD, excinfo_ptr_t
+    result = error = WORD
     given = [_TYPES.get(k) or ir.IntType(int(k.removeprefix("i"))) for k in kinds]
     kernel = ir.FunctionType(ir.IntType(32), [result.as_pointer(), error.as_pointer(), *given]).as_pointer()
 
@@ -63,9 +53,9 @@ def _entry(kinds: tuple[str, ...]) -> int:
         places = builder.alloca(result), builder.alloca(error)
         code = builder.call(builder.inttoptr(builder.load(place(0)), kernel), [*places, *values])
         # Of an exception Numba gives the address of a description; 1 stands for any other error.
-        fine = builder.or_(builder.icmp_signed("==", code, RETCODE_OK), builder.icmp_signed("==", code, RETCODE_NONE))
-        described = builder.icmp_signed(">=", code, RETCODE_USEREXC)
-        why = builder.select(described, builder.ptrtoint(builder.load(places[1]), WORD), WORD(1))
+        ok, none, raised = map(code.type, (OK, NONE, RAISED))
+        fine = builder.or_(builder.icmp_signed("==", code, ok), builder.icmp_signed("==", code, none))
+        why = builder.select(builder.icmp_signed(">=", code, raised), builder.load(places[1]), WORD(1))
         builder.store(builder.select(fine, WORD(0), why), place(1))
         builder.ret_void()
 
@@ -91,21 +81,15 @@ def raise_error(error: int) -> None:
 
 
 @functools.cache
-@global_compiler_lock
 def _raiser() -> Any:
     """The function that makes Python's exception from Numba's description, as Numba's own wrappers do it."""
-    context = cpu_target.target_context
-    object_ = context.get_argument_type(types.pyobject)
 
     def build(module: ir.Module) -> None:
-        function = ir.Function(module, ir.FunctionType(object_, [WORD]), "raise_error")
-        builder = ir.IRBuilder(function.append_basic_block())
-        code = RETCODE_USEREXC
-        status = context.call_conv._get_return_status(builder, code, builder.inttoptr(function.args[0], excinfo_ptr_t))
-        context.call_conv.raise_error(builder, context.get_python_api(builder), status)
-        builder.ret(ir.Constant(object_, None))
+        from jitgrad.kernels.native_compilation import build_raiser  # which imports Numba
 
-    library = new_library("raise_error", build)
+        build_raiser(module)
+
+    library = new_library("raise_error", build, _text())
     _kept.append(library)
     address = library.get_pointer_to_function("raise_error")
     return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_ssize_t)(address)

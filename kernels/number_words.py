@@ -7,7 +7,6 @@ import struct
 from typing import Any
 
 import numpy as np
-from numba.core import types
 
 from jitgrad.kernels.pool_code import DATA
 
@@ -26,14 +25,13 @@ def bits(form: str, value: Any) -> int:
     return int.from_bytes(struct.pack("=" + form, value).ljust(8, b"\0"), "little", signed=True)
 
 
-def words_of_number(value: Any, kind: Any) -> list[int]:
-    """The words of a number of a Numba type; NotImplementedError for floats of 16 bits."""
-    if isinstance(kind, types.Complex):
-        form = "d" if kind.bitwidth == 128 else "f"
-        return [bits(form, value.real), bits(form, value.imag)]
-    if isinstance(kind, types.Float):
-        if kind.bitwidth < 32:
-            raise NotImplementedError
-        return [bits("d" if kind.bitwidth == 64 else "f", value)]
+_FORMS = {"float32": "f", "float64": "d", "complex64": "f", "complex128": "d"}
+
+
+def words_of_number(value: Any, kind: str) -> list[int]:
+    """The words of a number of a kind (argument_kinds.py)."""
+    if kind in _FORMS:
+        parts = (value.real, value.imag) if kind.startswith("complex") else (value,)
+        return [bits(_FORMS[kind], part) for part in parts]
     number = int(value)
     return [number - (1 << 64) if number >= 1 << 63 else number]

@@ -24,7 +24,7 @@ from numba.core.typed_passes import NativeLowering
 
 from jitgrad.kernels.brief_lowering import BriefLower
 from jitgrad.kernels.loop_marks import MarkingLower
-from jitgrad.kernels.python_call import is_callable, python_function
+from jitgrad.kernels.numba_context import needs_no_wrapper, python_function
 
 __all__ = ["InlinedPipeline", "KernelPipeline", "prepare"]
 
@@ -74,7 +74,7 @@ class _KernelLowering(NativeLowering):
         # The passes over functions also remove pairs of increments and decrements of references to arrays.
         if not state.flags.nrt:
             _set_library(state, _KernelLibrary)
-        if is_callable(state.args, state.return_type):
+        if needs_no_wrapper(state.args, state.return_type):
             state.flags.no_cpython_wrapper = True
             state.targetctx.get_executable = python_function  # of the context of this compilation
         return super().run_pass(state)

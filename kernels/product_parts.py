@@ -15,7 +15,7 @@ import functools
 from array import array
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.blas import product_address
@@ -64,9 +64,10 @@ def _blas_entry(kind: str) -> int:
     function = product_address(kind)
     if not function:
         return 0
+    # By a symbol: its address, another one in each process, would let no machine code be kept.
+    binding.add_symbol(symbol := f"jitgrad.blas_{kind}gemm", function)
     number = ir.FloatType() if kind == "f" else ir.DoubleType()
     sides = [WORD, WORD, WORD, WORD, number, WORD, WORD]
-    gemm = ir.FunctionType(NOTHING, [INT, INT, INT, WORD, WORD, WORD, number, *sides]).as_pointer()
 
     def build(module: ir.Module) -> None:
         target = ir.Function(module, ir.FunctionType(NOTHING, [WORD]), f"{kind}gemm")
@@ -77,7 +78,8 @@ def _blas_entry(kind: str) -> int:
         (*sizes, keep), (*factors, out, out_row) = rest[:4], rest[4:]
         kept = builder.uitofp(keep, number)
         given = [INT(_ROW_MAJOR), *turned, *sizes, number(1), *factors, kept, out, out_row]
-        builder.call(builder.inttoptr(WORD(function), gemm), given)
+        gemm = ir.FunctionType(NOTHING, [INT, INT, INT, WORD, WORD, WORD, number, *sides])
+        builder.call(ir.Function(module, gemm, symbol), given)
         builder.ret_void()
 
     library = new_library(f"{kind}gemm", build)

@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba._dispatcher import compute_fingerprint
-from numba.core import types
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.native_entry import entry, kernel_address
+from jitgrad.kernels.argument_kinds import ArrayKind, Kind, kinds_of
+from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.pool_code import ARRAY, BLOCK, CUT, FIRST, LAST, MOST_PARTS, PART, PARTS, SCALAR
 
 __all__ = ["CUT", "FIRST", "LAST", "PART", "PARTS", "SplitCall", "role_of"]
@@ -31,20 +30,18 @@ class _Plan:
     __slots__ = ("arrays", "keep", "pack", "words")
 
     def __init__(self, run: Any, args: tuple[Any, ...], roles: Mapping[int, int]):
-        signature = tuple(run.typeof_pyval(a) for a in args)
-        run.compile(signature)
-        kinds = [role_of(t, roles.get(k)) for k, t in enumerate(signature)]
-        address, count = entry(signature)
-        if None in kinds or 8 * count > BLOCK:
-            raise NotImplementedError
-        words = [kernel_address(run.overloads[signature]), address, len(args)]
-        for kind, t in zip(kinds, signature, strict=True):
-            words += [kind, t.ndim, np.dtype(str(t.dtype)).itemsize] if kind in (ARRAY, CUT) else [kind, 0, 0]
+        form = kernel_form(run, args)
+        words = [form.kernel, form.entry, len(args)]
+        for k, kind in enumerate(form.kinds):
+            role = role_of(kind, roles.get(k))
+            if role is None or 8 * form.words > BLOCK:
+                raise NotImplementedError
+            words += [role, kind.ndim, np.dtype(kind.dtype).itemsize] if isinstance(kind, ArrayKind) else [role, 0, 0]
         self.keep = np.array(words, np.int64)
         self.words = self.keep.ctypes.data
-        self.arrays = [kind in (ARRAY, CUT) for kind in kinds]
+        self.arrays = [isinstance(kind, ArrayKind) for kind in form.kinds]
         # An address, a whole number or a float, each of 64 bits; "n" takes half the time of "q".
-        self.pack = struct.Struct("@6n" + "".join("d" if isinstance(t, types.Float) else "n" for t in signature)).pack
+        self.pack = struct.Struct("@6n" + "".join("d" if kind == "float64" else "n" for kind in form.kinds)).pack
 
     def packed(self, control: int, helpers: int, rows: int, parts: int, multiple: int, args: Sequence[Any]) -> bytes:
         """The words of a call; the arrays must live as long as they are used."""
@@ -57,14 +54,14 @@ class _Plan:
         return threads.run_split(count, self.pack, self.words, rows, parts, multiple, *words)
 
 
-def role_of(kind: Any, role: int | None) -> int | None:
-    """How an argument of a Numba type is handed over; None if compiled code can't."""
-    if isinstance(kind, types.Array):
+def role_of(kind: Kind, role: int | None) -> int | None:
+    """How an argument of a kind is handed over; None if compiled code can't."""
+    if isinstance(kind, ArrayKind):
         if role is None:
             return ARRAY
         # Of column-major arrays Numba works out strides from sizes, which a part has others of.
         return CUT if kind.layout != "F" or kind.ndim == 1 else None
-    if isinstance(kind, (types.Boolean, types.Integer)) or kind == types.float64:
+    if kind in ("bool", "float64") or "int" in kind:
         return SCALAR if role is None else role
     return None
 
@@ -101,7 +98,7 @@ class SplitCall:
         Of an array the word is the address of Python's object, of a number its bits.
         """
         rows, count, parts = self.cuts(args)
-        kinds = tuple(map(compute_fingerprint, args))
+        kinds = kinds_of(args)
         if count < 2 or parts < 2:
             return None
         plan = self.plans[kinds] if kinds in self.plans else self._plan(args)
@@ -137,10 +134,10 @@ class SplitCall:
             self.run(*args)
             return
         try:
-            plan = self.plans[tuple(map(compute_fingerprint, args))]
+            plan = self.plans[kinds_of(args)]
         except KeyError:
             plan = self._plan(args)
-        except NotImplementedError:  # of objects that Numba has no types for
+        except NotImplementedError:  # of objects that have no kind
             plan = None
         if plan is None or not plan.run(count, rows, parts, self.multiple, args):
             threads.run_together(self._calls(rows, args))
@@ -150,7 +147,7 @@ class SplitCall:
             plan = _Plan(self.run, args, self.roles_of(args))
         except Exception:  # by whatever Numba has changed; what is wrong with the kernel shows when Python calls it
             plan = None
-        self.plans[tuple(map(compute_fingerprint, args))] = plan
+        self.plans[kinds_of(args)] = plan
         return plan
 
     def _calls(self, rows: int, args: tuple[Any, ...]) -> list[threads.Job]:

@@ -19,30 +19,13 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-
-from jitgrad.kernels.machine_words import WORD, compiled_words
-from jitgrad.kernels.processor import cpu_features
-from jitgrad.kernels.words import tile as tile_file
-from jitgrad.kernels.words.tile import BYTES, Vectors
+from jitgrad.kernels.machine_words import compiled_words
+from jitgrad.kernels.tile_sizes import APART, DEPTH, MIDDLE, PANEL, ROWS, SQUARE, TILES, UNIT, WIDE_REGISTERS
+from jitgrad.kernels.words.registers import BYTES
 
 __all__ = ["TURNED", "tiles_address"]
 
 TURNED = 112  # of the interface of C to BLAS: a matrix is given by its transpose
-WIDE_REGISTERS = "avx512f" in cpu_features()
-# A tile of sums fills the registers but for a row of the right matrix and a number of the left one.
-ROWS, PANEL = (12, 2 * BYTES) if WIDE_REGISTERS else (6, BYTES)  # of a tile: rows, and bytes of each
-HEIGHTS = (1, 2, 4, 8, 12) if WIDE_REGISTERS else (1, 2, 4, 6)  # of tiles: each takes time to compile
-MIDDLE = HEIGHTS[-2]
-# Rows of the right matrix that are copied at a time: so many bytes of a panel stay in a core's first cache. Half of
-# them where the left one is read across, and has its lines there as well.
-DEPTH = 256
-APART = DEPTH + 16  # rows that a copied tile has room for: a row of all tiles is not to fall on the same lines there
-# If the left matrix is turned, so many of its tiles are copied at a time, to the thread's stack (420 KB of float64), so
-# many bytes at once.
-TILES, UNIT = 16 if WIDE_REGISTERS else 32, 16
 # Rows of the left matrix that are multiplied by all columns before the next rows: DEPTH columns of them fit in the
 # second cache. With registers of 64 bytes blocks of rows were not measured, and all rows are taken.
 TALL = 1 << 62 if WIDE_REGISTERS else TILES * ROWS
@@ -50,7 +33,6 @@ BLOCK = 32 * ROWS  # columns of the result that are made at a time where it is t
 OFTEN = 9 * ROWS  # rows of the left matrix from which on a panel is worth copying
 # The same where a panel's rows are so many bytes apart: the first cache has room for few of them.
 FAR, OFTEN_FAR = 1024, 3 * ROWS
-SQUARE = BYTES if WIDE_REGISTERS else BYTES // 2  # bytes of a side of what is transposed within registers
 
 
 def by_tiles(words):
@@ -285,86 +267,21 @@ def take_rows(panel, y, y_row, width, inner):
             copy(panel + k * BYTES, y + k * y_row, BYTES)
 
 
-def _operations(dtype: Any) -> dict[str, Any]:
-    """What the functions above do with numbers of a dtype."""
-    item = dtype.bitwidth // 8
-
-    def place(builder: Any, address: Any) -> Any:
-        return builder.inttoptr(address, Vectors(None, builder, dtype).number.as_pointer())
-
-    def tile(builder: Any, rows: Any, *args: Any, vectors: int = 1) -> None:
-        """out = x @ y, or out + x @ y with ``keep``, for ``rows`` rows and the columns that ``vectors`` hold."""
-        after = builder.append_basic_block()
-        choice = builder.switch(rows, after)
-        for height in HEIGHTS:
-            block = builder.append_basic_block()
-            choice.add_case(WORD(height), block)
-            builder.position_at_end(block)
-            _product(builder, height, vectors, *args)
-            builder.branch(after)
-        builder.position_at_end(after)
-
-    def _product(
-        builder: Any, height: int, vectors: int, x: Any, x_row: Any, x_step: Any, y: Any, y_row: Any, inner: Any,
-        out: Any, out_row: Any, keep: Any,
-    ) -> None:  # fmt: skip
-        emit, target = Vectors(None, builder, dtype), place(builder, out)
-        sums, step = emit.sums(height, vectors), builder.sdiv(out_row, WORD(emit.item))
-        emit.begin(sums, builder.icmp_signed("!=", keep, WORD(0)), target, step)
-        column = emit.column(x, x_row, x_step, height)
-        emit.add_products(sums, column, emit.rows(y, y_row), inner)
-        emit.end(sums, target, step)
-
-    def wide_tile(builder: Any, *args: Any) -> None:
-        if PANEL > BYTES:  # else no tile is that wide
-            tile(builder, *args, vectors=PANEL // BYTES)
-
-    def turn_square(builder: Any, target: Any, target_row: Any, y: Any, y_row: Any, first: Any, last: Any) -> None:
-        """A vector of each of as many rows, from ``first`` to ``last`` and that again, transposed."""
-        emit = Vectors(None, builder, dtype, SQUARE)
-        numbers = [builder.add(first, WORD(r)) for r in range(emit.lanes)]
-        starts = [builder.select(builder.icmp_signed("<", n, last), n, last) for n in numbers]
-        rows = [emit.load(place(builder, builder.add(y, builder.mul(s, y_row))), WORD(0)) for s in starts]
-        for r, row in enumerate(_transposed(builder, rows, emit.lanes)):
-            emit.store(row, place(builder, builder.add(target, builder.mul(target_row, WORD(r)))), WORD(0))
-
-    def room(builder: Any, count: int) -> Any:
-        # Not as one array: ``alloca_once`` writes a zero to the element, and LLVM takes minutes to unroll that.
-        memory = cgutils.alloca_once(builder, ir.IntType(8), WORD(count))
-        memory.align = BYTES  # a vector in two lines of the cache takes twice as long to load
-        return builder.ptrtoint(memory, WORD)
-
-    return {
-        "tile": tile, "wide_tile": wide_tile, "turn_square": turn_square,
-        "panel_room": lambda b: room(b, DEPTH * PANEL), "tiles_room": lambda b: room(b, TILES * ROWS * APART * item),
-        "tile_room": lambda b: room(b, ROWS * BYTES), "item": lambda _: WORD(item),
-    }  # fmt: skip
-
-
-def _transposed(builder: Any, rows: list[Any], side: int) -> list[Any]:
-    """A square matrix of vectors transposed: blocks beside the diagonal change places, halves first."""
-    half = side // 2
-    while half:
-        for r in (r for r in range(side) if not r & half):
-            a, b = rows[r], rows[r + half]
-            upper = [lane if not lane & half else side + lane - half for lane in range(side)]
-            lower = [lane + half if not lane & half else side + lane for lane in range(side)]
-            rows[r], rows[r + half] = [builder.shuffle_vector(a, b, _mask(lanes)) for lanes in (upper, lower)]
-        half //= 2
-    return rows
-
-
-def _mask(lanes: list[int]) -> Any:
-    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
-
-
 @functools.cache
 def tiles_address(kind: str) -> int:
     """The address of the entry ``by_tiles`` for dtype character "f" or "d"."""
-    dtype = {"f": types.float32, "d": types.float64}[kind]
-    emitters = "".join(Path(f).read_text() for f in (__file__, tile_file.__file__))
+    emitters = "".join((Path(__file__).parent / f).read_text() for f in (Path(__file__).name, *_EMITTERS))
     helpers = (
         worth_turning, by_turned_tiles, put_turned, add_part, fill, height_of, take_left, take_turned, take_narrow,
         take_rows,
     )  # fmt: skip
-    return compiled_words(f"{kind}tiles", [by_tiles], helpers, _operations(dtype), emitters)["by_tiles"]
+
+    def operations() -> dict[str, Any]:
+        from jitgrad.kernels.tile_operations import tile_operations  # which imports Numba
+
+        return tile_operations(kind)
+
+    return compiled_words(f"{kind}tiles", [by_tiles], helpers, operations, emitters)["by_tiles"]
+
+
+_EMITTERS = "tile_operations.py", "words/tile.py"  # the files that emit what the functions above do with numbers

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba.core import config
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.data_indices import deciding
@@ -23,8 +22,11 @@ from jitgrad.kernels.codegen.loop_faults import ranks, refuse_faults
 from jitgrad.kernels.codegen.parallel_rows import SHARE, has_rows, shared_rows
 from jitgrad.kernels.codegen.rule_text import INLINE, retyped
 from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
-from jitgrad.kernels.compiler import KernelError, compile_text
+from jitgrad.kernels.compiled_function import CompiledFunction
+from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.kernel_text import KernelError
 from jitgrad.kernels.launch import Kernel, loop_head, text_file
+from jitgrad.kernels.numba_flags import numba_flag
 from jitgrad.kernels.split_call import PART, PARTS, SplitCall
 from jitgrad.kernels.words.syntax import copied, parse, read_once
 
@@ -33,7 +35,7 @@ __all__ = ["UserLoop", "always_checked"]
 
 def always_checked() -> bool:
     """Whether NUMBA_BOUNDSCHECK asks for checks in every call."""
-    return bool(config.BOUNDSCHECK)
+    return numba_flag("BOUNDSCHECK")
 
 
 class UserLoop:
@@ -57,7 +59,7 @@ class UserLoop:
         """The loop for compute dtype ``dtype``."""
         found = self.kernels.get((dtype, checked))
         if found is None:
-            found = self.kernels[dtype, checked] = self._compile(dtype, checked and not config.DISABLE_JIT)
+            found = self.kernels[dtype, checked] = self._compile(dtype, checked and not numba_flag("DISABLE_JIT"))
         return found
 
     @read_once
@@ -121,7 +123,7 @@ class UserLoop:
 
 def _shared(run: Callable[..., None]) -> Callable[..., None]:
     """The function that calls the compiled loop in each thread, with the number of its share."""
-    compiled = hasattr(run, "py_func")  # a debugger follows one thread
+    compiled = isinstance(run, CompiledFunction)  # a debugger follows one thread
     in_parts = SplitCall(run, {-2: PART, -1: PARTS}) if compiled else run
 
     def call(*args: Any) -> None:

@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 
 from jitgrad.kernels.adjoint.program import Kind
-from jitgrad.kernels.compiler import PRELUDE
+from jitgrad.kernels.kernel_text import PRELUDE
 
 __all__ = ["callable_from_numba"]
 

@@ -10,10 +10,9 @@ import ast
 import builtins
 import inspect
 import re
+import sys
 from collections.abc import Callable, Sequence, Set
 from typing import Any
-
-import numba
 
 from jitgrad.kernels.codegen.rule_text import INLINE, retype
 from jitgrad.kernels.words import WORDS
@@ -178,15 +177,15 @@ class _NamePrange(Transformer):
     """Writes Numba's ``prange`` as the name ``prange``, however a file imports it."""
 
     def __init__(self, scope: dict[str, Any]):
-        self.scope = scope
+        self.scope, self.numba = scope, sys.modules.get("numba")  # who names its ``prange`` has imported it
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        if self.scope.get(node.id) is numba.prange:
+        if self.numba is not None and self.scope.get(node.id) is self.numba.prange:
             node.id = "prange"
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if node.attr == "prange" and isinstance(node.value, ast.Name) and self.scope.get(node.value.id) is numba:
+        if node.attr == "prange" and isinstance(node.value, ast.Name) and self.scope.get(node.value.id) is self.numba:
             return ast.copy_location(ast.Name("prange", ast.Load()), node)
         return self.generic_visit(node)
 

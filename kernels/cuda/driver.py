@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba.core import config, types
 
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
+from jitgrad.kernels.numba_flags import numba_flag
 
 __all__ = ["SIMULATED", "Constant", "DirectLaunch", "device", "graph_of", "kind_of", "provided"]
 
-SIMULATED = bool(config.ENABLE_CUDASIM)
+SIMULATED = numba_flag("ENABLE_CUDASIM")
 
 
 @functools.cache
@@ -112,8 +112,10 @@ _NUMBERS = {
 }  # fmt: skip
 
 
-def _form(given: Any, kind: types.Type, shaped: bool) -> tuple[Callable[[Any], tuple[Any, ...]], str]:
+def _form(given: Any, kind: Any, shaped: bool) -> tuple[Callable[[Any], tuple[Any, ...]], str]:
     """(what makes the words of an argument of kind ``given``, their format). KeyError for a number of another type."""
+    from numba.core import types  # here, as whoever has no device needs no Numba
+
     if isinstance(kind, types.Array):
         if isinstance(given, tuple) and given[0] is Constant:
             return _words_of_constant, "7q"

@@ -12,16 +12,18 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 
 from jitgrad.kernels import threads
+from jitgrad.kernels.argument_kinds import kinds_of
 from jitgrad.kernels.compile_ahead import ask
-from jitgrad.kernels.compiler import KernelText, compile_kernel, kernel_text
+from jitgrad.kernels.compiler import compile_kernel
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
 from jitgrad.kernels.kept_texts import kept_text
+from jitgrad.kernels.kernel_text import KernelText, kernel_text
 from jitgrad.kernels.launch import Kernel, Loop, loop
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
+from jitgrad.kernels.numba_flags import numba_flag
 from jitgrad.kernels.split_call import FIRST, LAST, PART, SplitCall
 from jitgrad.kernels.words import maximum
 from jitgrad.kernels.words.vocabulary import T
@@ -158,7 +160,7 @@ def adagrad(param, grad, sum_sq, step, lr, lr_decay, weight_decay, eps, maximize
 # A NumPy array's header, as NumPy's C headers publish it and every extension has compiled in: the
 # object's own head, the last word of which is its type, the data's address, the number of dimensions, the address of
 # their sizes. To read it costs 30 ns an array; to ask Python for the address costs 1 us. Other objects have another
-# header, so the function does nothing and returns False if not all are of one type.
+# header, so the function does nothing but clear the table's first word if not all are of one type.
 _HEAD = object.__basicsize__
 _TEXT = f"""\
 @njit(nogil=True)
@@ -185,7 +187,8 @@ def {{loop}}_all(tables, part, first, last, {{scalars}}):
     kind = word(table[0] + {_HEAD - 8})
     for k in range(1, table.size):
         if word(table[k] + {_HEAD - 8}) != kind:
-            return False
+            tables[0] = 0
+            return
     {{copies}}
     count = table.size // {{arrays}}
     start = 0
@@ -198,7 +201,6 @@ def {{loop}}_all(tables, part, first, last, {{scalars}}):
         start += size
 {{counters}}
         {{loop}}_one({{parts}}, {{scalars}})
-    return True
 """
 _PART = "array_at(word(table[{k} * count + k] + {head}) + begin * {item}, end - begin, T)"
 _COPY = "copy{k} = scratch(1, S)"
@@ -245,7 +247,7 @@ class Foreach(Kernel):
         count = self.count
         many = len(self.arrays) * count
         arrays, scalars = args[:many], args[many:]
-        if numba.config.DISABLE_JIT:
+        if numba_flag("DISABLE_JIT"):
             self._run_plain(arrays, scalars)
             return
         call = _compiled(self.loop, arrays[0].dtype, arrays[-1].dtype)
@@ -255,7 +257,10 @@ class Foreach(Kernel):
             copies = [a.copy() for a in self.counters(arrays)]
             call, tables = self.shared(arrays, copies)
             call(tables, 0, 0, total, *scalars)
-        elif not call(np.fromiter(map(id, arrays), np.uintp, many), -1, 0, total, *scalars):
+            return
+        tables = np.fromiter(map(id, arrays), np.uintp, many)
+        call(tables, -1, 0, total, *scalars)
+        if not tables.item(0):
             self._run(*_plain_arrays(args))
 
     def is_shared(self, total: int) -> bool:
@@ -302,7 +307,7 @@ def ask_for_step(loop: Loop, dtype: np.dtype[Any], numbers: Sequence[Any]) -> No
     """Have the kernel of ``foreach`` compiled ahead, for parameters of a dtype and such numbers."""
     run = _compiled(loop, dtype, np.dtype(np.float32))
     args = np.zeros(1, np.uintp), -1, 0, 1, *numbers
-    ask(run.made, tuple([run.typeof_pyval(a) for a in args]))
+    ask(run.made, kinds_of(args))
 
 
 # Elements from which two threads are quicker, by a tenth for Adam; to share the work costs 15 us.

@@ -13,9 +13,9 @@ from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import types
 
 from jitgrad.kernels import pool_code, threads
+from jitgrad.kernels.argument_kinds import ArrayKind
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
@@ -169,8 +169,8 @@ class Builder:
         given = [float(a) if isinstance(a, LiveNumber) else a for a in args]
         form, start = kernel_form(run, given), len(self.words)
         self.words += [form.kernel, 0]
-        for a, value, kind in zip(args, given, form.types, strict=True):
-            if isinstance(kind, types.Array):
+        for a, value, kind in zip(args, given, form.kinds, strict=True):
+            if isinstance(kind, ArrayKind):
                 self._array(a)
             elif isinstance(a, LiveNumber):
                 self.live.append((a.key, len(self.words)))

@@ -9,15 +9,12 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import os
 import textwrap
-import threading
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from llvmlite.binding.ffi import lib as llvm_library
-from numba.core.compiler_lock import global_compiler_lock
+from jitgrad.kernels.words.compiler_lock import compiler_lock
 
 __all__ = [
     "SourceError",
@@ -33,38 +30,12 @@ __all__ = [
     "ships_with_jitgrad",
 ]
 
-# Some versions of Python count the depth of the tree that they build in one number for all threads, and fail with
-# "SystemError: AST constructor recursion depth mismatch" where two parse at once (CPython issue 106905). Numba parses,
-# too, while it compiles, so the lock is Numba's own. It is reentrant: the garbage collector may run a finalizer within
-# the call.
-
-
-def _hold_compilers() -> None:
-    """Wait until no thread compiles: in a forked child its locks would never be released, nor LLVM's state be whole.
-
-    LLVM is called without Numba's lock too, where the garbage collector frees what was compiled.
-    """
-    global_compiler_lock.acquire()
-    _llvm_lock.__enter__()
-
-
-def _release_compilers() -> None:
-    _llvm_lock.__exit__(None, None, None)
-    global_compiler_lock.release()
-
-
-_llvm_lock = getattr(llvm_library, "_lock", threading.RLock())
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_hold_compilers, after_in_parent=_release_compilers, after_in_child=_release_compilers
-    )  # fmt: skip
-
 Tree = TypeVar("Tree", bound=ast.AST)
 Value = TypeVar("Value")
 
 
 class read_once(Generic[Value]):
-    """A property that is worked out when first asked for, as ``functools.cached_property`` but under the lock above.
+    """A property that is worked out when first asked for, as ``functools.cached_property`` but under `compiler_lock`.
 
     That of Python 3.11 has a lock of its own, which a forked child may find held; later ones have none, and let two
     threads fill the same object.
@@ -74,7 +45,7 @@ class read_once(Generic[Value]):
         self.function, self.__doc__ = function, function.__doc__
 
     def __get__(self, instance: Any, owner: Any = None) -> Value:
-        with global_compiler_lock:
+        with compiler_lock():
             name = self.function.__name__
             if name not in instance.__dict__:  # another thread may have been faster
                 instance.__dict__[name] = self.function(instance)
@@ -87,7 +58,7 @@ class SourceError(TypeError):
 
 def parse(text: str) -> ast.Module:
     """``ast.parse(text)``, in one thread at a time, and in none while another compiles."""
-    with global_compiler_lock:
+    with compiler_lock():
         return ast.parse(text)
 
 

@@ -15,9 +15,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["BYTES", "Vectors", "product_tile", "sum_tile"]
+from jitgrad.kernels.words.registers import BYTES
 
-BYTES = 64  # of a vector; what a processor has no registers for LLVM splits
+__all__ = ["Vectors", "product_tile", "sum_tile"]
+
 _WORD = ir.IntType(64)
 _UNROLLED, _HIGH = 4, 4  # times that the loop of a tile is unrolled, and from how many rows on it is
 

@@ -54,7 +54,7 @@ __all__ = [
 T = D = np.float64
 horner: Any = None
 scratch: Any = None
-draw: Any = None  # likewise, of mersenne_twister.py
+draw: Any = None  # likewise, of random_draw.py
 gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
 matrix_in: Any = None  # and of memory.py

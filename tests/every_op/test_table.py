@@ -11,8 +11,8 @@ from hypothesis import given, settings
 import jitgrad
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
-from jitgrad.kernels.compiler import PRELUDE
 from jitgrad.kernels.elementwise.declaration import TABLE
+from jitgrad.kernels.kernel_text import PRELUDE
 
 EVERY = NAMES = [name for name, op in TABLE.items() if op.__module__.startswith("jitgrad.kernels")]
 FIRST = {TABLE[name].rule.function: name for name in reversed(NAMES)}

@@ -13,7 +13,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.debug.launch_tape import tape
 from jitgrad.kernels.codegen.source import SourceError
-from jitgrad.kernels.compiler import KernelError
+from jitgrad.kernels.kernel_text import KernelError
 
 
 def line_of(text):

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from numba.core.lowering import Lower
 from numba.core.runtime import _nrt_python, rtsys
 
-from jitgrad.kernels import compiler, pipeline
+from jitgrad.kernels import pipeline
 from jitgrad.kernels.codegen.rule_text import INLINE
 from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.kernel_text import KernelError
 
 LINES = {
     "elements": "out[0] = x[1, 2]; out[1] = x[-1, -2]; out[2] = x[np.uint64(1), np.int32(-1)]; y[2, -1] = x[0, 0]",
@@ -63,7 +64,7 @@ def test_any_bounds_of_slices(rows, columns, a, b, c, d):
     a = max(-columns, min(a, columns - 1))  # an index, too
     x, y = np.zeros(rows), np.arange(rows * columns, dtype=np.float64).reshape(rows, columns)
     expected = x.copy(), y.copy()
-    SLICED.py_func(*expected, a, b, c, d)
+    SLICED.dispatcher.py_func(*expected, a, b, c, d)
     SLICED(x, y, a, b, c, d)
     np.testing.assert_array_equal(x, expected[0])
     np.testing.assert_array_equal(y, expected[1])
@@ -115,7 +116,7 @@ def test_bits_of_numbers():
     compile_text("kernel", text)(np.array([1.5, -2.0]), out)
     bits = np.float32(1.5).view(np.int32)
     assert out.tolist() == [bits, np.int64(bits).view(np.float64), 0xC00]
-    with pytest.raises(compiler.KernelError, match="itemsize"):
+    with pytest.raises(KernelError, match="itemsize"):
         compile_text("wrong", "def wrong(x):\n    x[0] = np.float32(x[0]).view(np.int64)\n")(np.zeros(1))
 
 

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 import pytest
 
-from jitgrad.kernels import cache_files, cache_lock, compiler, disk_cache
+from jitgrad.kernels import cache_files, cache_lock, compiler, disk_cache, kernel_text
+from jitgrad.kernels.kernel_text import KernelError
 from jitgrad.kernels.statistics import statistics
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
@@ -202,13 +203,13 @@ def test_a_kernel_that_another_thread_has_compiled_is_not_counted(cache):
     array = numba.typeof(np.zeros(3))
     before = counts()
     for _ in range(2):
-        kernel.compile((array, array))
+        kernel.dispatcher.compile((array, array))
     assert counts() == (before[0] + 1, before[1])
 
 
 def test_a_type_error_names_kernel_types_and_line():
     kernel = compiler.compile_text("scale", TEXT.format(factor=1.5))
-    with pytest.raises(compiler.KernelError, match=r"scale: cannot compile for .*unicode_type"):
+    with pytest.raises(KernelError, match=r"scale: cannot compile for .*unicode_type"):
         kernel("text", np.zeros(3))
 
 
@@ -229,12 +230,12 @@ def test_numbers_of_a_dtype_are_names_of_the_module(cache):
         "        bits = np.int32(1065353216).view(np.float32)\n"
         "        out[i] = T(2.5e-1) * x[i] + T(half) + bits * np.float32(-1.0) + T(2.0 ** (-2))\n"
     )
-    named = compiler._with_constants(text)
+    named = kernel_text._with_constants(text)
     expected = ["np.int64(4602678819172646912).view(np.float64)", "T(2.5e-1)", "np.float32(-1.0)", "T(2.0 ** (-2))"]
     names, numbers = zip(*(line.split(" = ") for line in named.splitlines()[-4:]), strict=True)
     assert list(numbers) == expected
     # In another text a number has the same name, so that functions of both which are equal are compiled once.
-    assert compiler._with_constants("y = T(2.5e-1)").splitlines() == [f"y = {names[1]}", f"{names[1]} = T(2.5e-1)"]
+    assert kernel_text._with_constants("y = T(2.5e-1)").splitlines() == [f"y = {names[1]}", f"{names[1]} = T(2.5e-1)"]
     assert "T(half)" in named
     assert "np.int32(1065353216).view(np.float32)" in named
     x, out = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
@@ -275,5 +276,5 @@ def test_arguments_that_no_kernel_can_take(cache):
     for value in (1 << 64, -(1 << 63) - 1):
         with pytest.raises(OverflowError, match="^int too big to convert$"):
             kernel(np.zeros(1), value)
-    with pytest.raises(compiler.KernelError, match="fill_with: cannot compile for"):
+    with pytest.raises(KernelError, match="fill_with: cannot compile for"):
         kernel(np.zeros(1), Fraction(1, 2))

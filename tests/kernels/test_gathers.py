@@ -22,5 +22,5 @@ def test_no_gathers(monkeypatch, tmp_path):
     wanted = np.ones(100)
     wanted[::2] += x[::2] * x[indices]
     np.testing.assert_array_equal(y, wanted)
-    assembly = next(iter(function.inspect_asm().values()))
+    assembly = next(iter(function.dispatcher.inspect_asm().values()))
     assert "vgather" not in assembly and "vscatter" not in assembly

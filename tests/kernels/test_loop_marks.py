@@ -28,7 +28,7 @@ def code(name: str, mark: str) -> str:
     function(a, b, c, d, e)
     for found, wanted in zip((b, c, d, e), (more[0] + a, more[1] - a, 2 * a, more[3] + 2 * a), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-14)
-    return next(iter(function.inspect_llvm().values()))
+    return next(iter(function.dispatcher.inspect_llvm().values()))
 
 
 @pytest.mark.skipif(pipeline.KernelPipeline.__name__ != "KernelPipeline", reason="Numba's own stages")
@@ -57,5 +57,5 @@ def test_one_vector_at_a_time(monkeypatch, tmp_path):
         out = np.zeros_like(x)
         function(x, out)
         assert out.tolist() == x.tolist()
-        stores.append(next(iter(function.inspect_llvm().values())).count("store <"))
+        stores.append(next(iter(function.dispatcher.inspect_llvm().values())).count("store <"))
     assert stores[0] > stores[1] == 1

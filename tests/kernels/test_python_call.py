@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from jitgrad.kernels import python_call
+from jitgrad.kernels.argument_kinds import numba_types
 from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.numba_dispatcher import numba_dispatcher
 
 TEXT = """
 def kernel(x, out, whole, truth, real, number):
@@ -31,9 +33,56 @@ def called(kernel, x, *numbers):
 
 
 def test_it_has_no_function_of_its_own(kernel):
-    (made,) = kernel.overloads.values()
+    (kinds,) = kernel.overloads
+    assert kernel.overloads[kinds].called
+    dispatcher = numba_dispatcher(kernel.made)
+    dispatcher.compile(numba_types(kinds))
+    (made,) = dispatcher.overloads.values()
     assert not made.library.get_pointer_to_function(made.fndesc.llvm_cpython_wrapper_name)
-    assert isinstance(made.entry_point.__self__, np.ndarray)
+
+
+def test_numba_calls_it_too(kernel):
+    out = np.zeros((2, 1), complex)
+    kernel.dispatcher(np.ones(2), out, 3, False, 1.0, 2j)
+    assert out[:, 0].tolist() == [3 + 2j, 3 + 2j]
+    with pytest.raises(OverflowError, match="too big"):
+        kernel.dispatcher(np.ones(2), out, 1 << 70, False, 1.0, 2j)
+
+
+class Halves(np.ndarray):
+    """An array of another class than NumPy's."""
+
+
+class Whole(int):
+    """A number of another class than Python's."""
+
+
+def test_classes_derived_from_arrays_and_numbers(kernel):
+    x, out = np.arange(3.0), np.zeros((3, 1), complex)
+    kernel(x.view(Halves), out.view(Halves), Whole(2), np.False_, 0.0, 1 + 0j)
+    assert out[:, 0].tolist() == [2, 3, 4]
+
+
+def test_other_kinds_are_compiled_when_they_come(kernel):
+    """Another dtype, number of dims, order of memory, and an array that can't be written."""
+    add = compile_text("add_all", "def add_all(x, out):\n    for v in x.flat:\n        out[0] += v\n")
+    given = [
+        np.ones(3), np.ones(3, np.float32), np.ones(3, np.bool_), np.ones(3, np.uint8), np.ones((1, 3)),
+        np.ones(6)[::2], np.asfortranarray(np.ones((3, 2))), np.ones((3, 2))[:, 0], np.array(3.0), np.ones(0),
+        np.ones((3, 0)),
+    ]  # fmt: skip
+    fixed = np.ones(3)
+    fixed.flags.writeable = False
+    wide = np.frombuffer(b"\0" * 3 + np.ones(3).tobytes(), np.uint8)[3:].view(np.float64)
+    assert not wide.flags.aligned
+    for x in [*given, fixed, wide] * 2:
+        out = np.zeros(1)
+        add(x, out)
+        assert out[0] == x.sum()
+    assert len(add.overloads) == 10 and all(found.called for found in add.overloads.values())
+    for unknown in (np.ones(3, ">f8"), np.ones(3, "M8[s]"), np.ones(3, np.float16), np.ma.ones(3)):
+        with pytest.raises(TypeError, match="add_all"):
+            add(unknown, np.zeros(1))
 
 
 @pytest.mark.parametrize("whole", [0, -1, 1 << 62, -(1 << 63), np.int64(-5)])
@@ -86,14 +135,15 @@ def test_other_kernels_have_their_own():
     assert x.tolist() == [1.5]
 
 
-def test_without_it_numba_makes_them(monkeypatch):
+def test_without_it_numba_makes_them(monkeypatch, tmp_path):
     def fail():
         raise NotImplementedError
 
     monkeypatch.setattr(python_call, "_call_kernel", fail)
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
     made = compile_text("halve", "def halve(x):\n    for i in range(x.size):\n        x[i] *= 0.5\n", allocates=False)
     x = np.ones(3)
     made(x)
     assert x.tolist() == [0.5] * 3
-    (known,) = made.overloads.values()
+    (known,) = made.dispatcher.overloads.values()
     assert known.library.get_pointer_to_function(known.fndesc.llvm_cpython_wrapper_name)

@@ -10,7 +10,8 @@ from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.registry import cpu_target
 from numba.core.typing import templates
 
-from jitgrad.kernels import compiler
+from jitgrad.kernels import compiler, numba_dispatcher
+from jitgrad.kernels.kernel_text import KernelError
 from jitgrad.kernels.quick_numba import quick_numba
 
 PARTS = [
@@ -20,12 +21,12 @@ PARTS = [
 
 
 def test_it_ends_with_the_compilation():
-    assert compiler.quick_numba is quick_numba  # not the replacement for a Numba whose parts have moved
+    assert numba_dispatcher.quick_numba is quick_numba  # not the replacement for a Numba whose parts have moved
     before = [getattr(owner, name) for owner, name in PARTS]
     with quick_numba():
         assert all(getattr(owner, name) is not b for (owner, name), b in zip(PARTS, before, strict=True))
     compiler.compile_text("right", "def right(x):\n    x[0] = 1\n")(np.zeros(3))
-    with pytest.raises(compiler.KernelError):
+    with pytest.raises(KernelError):
         compiler.compile_text("wrong", "def wrong(x):\n    x.nothing()\n")(np.zeros(3))
     assert [getattr(owner, name) for owner, name in PARTS] == before
 

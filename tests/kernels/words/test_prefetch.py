@@ -19,4 +19,4 @@ def test_places_within_and_far_outside(monkeypatch, tmp_path):
         gather, out = compile_text("gather", TEXT.format(far=far)), np.zeros(4, np.float32)
         gather(x, index, out)
         assert out.tolist() == index.tolist()
-        assert "llvm.prefetch" in next(iter(gather.inspect_llvm().values()))
+        assert "llvm.prefetch" in next(iter(gather.dispatcher.inspect_llvm().values()))
