@@ -51,11 +51,12 @@ def load_kernel(path: Path) -> Overload | None:
     stored: StoredKernel = pickle.loads(payload)
     if not stored.function:
         return None
-    library = load_library(stored.library)
-    for name, constants in pickle.loads(stored.environments).items():
+    environments, wrapper = pickle.loads(stored.environments), "" if stored.called else stored.wrapper
+    library = load_library(stored.library, [stored.function, *environments, *filter(None, [wrapper])])
+    for name, constants in environments.items():
         set_environment(library.get_pointer_to_function(name), constants)
     address, function = library.get_pointer_to_function(stored.function), None
-    if stored.wrapper and not stored.called:
-        wrapper = library.get_pointer_to_function(stored.wrapper)
-        function = builtin_function(path.name.partition("-")[0], wrapper, None, METH_VARARGS_KEYWORDS)
+    if wrapper:
+        place = library.get_pointer_to_function(wrapper)
+        function = builtin_function(path.name.partition("-")[0], place, None, METH_VARARGS_KEYWORDS)
     return Overload(address, stored.called, function, library)
