@@ -17,6 +17,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.builtin_function import function_address, new_int
+from jitgrad.kernels.compiled_function import CompiledFunction
 from jitgrad.kernels.direct_call import DIRECT_BYTES, REFUSED, DirectCalls, refuse
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.machine_words import compiled_words
@@ -51,7 +52,7 @@ def launch_parts(owner, arguments, count):
         word = read(given + DATA)
         if read(at + 8):
             word = ask(read(at + 8), given)
-            if word == -1:  # or an int of more than 64 bits, with an error that the dispatcher will raise itself
+            if word == -1:  # or an int of more than 64 bits, with an error that the function will raise itself
                 call(read(words + 56), 0)
                 store(control + BUSY, 0)
                 return ask(read(words), REFUSED)
@@ -102,8 +103,8 @@ class DirectParts(DirectCalls):
 
 
 def is_direct(call: Any, nbytes: int) -> bool:
-    """Whether a direct call of ``call`` is worth it: of any `SplitCall`, of a dispatcher up to ``nbytes`` of arrays."""
-    return type(call) is SplitCall or (nbytes <= DIRECT_BYTES and hasattr(call, "overloads"))
+    """Whether a direct call of ``call`` is worth it: of any `SplitCall`, of others up to ``nbytes`` of arrays."""
+    return type(call) is SplitCall or (nbytes <= DIRECT_BYTES and isinstance(call, CompiledFunction))
 
 
 def direct_calls(call: Any, places: Sequence[int] | None = None) -> DirectCalls:

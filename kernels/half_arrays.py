@@ -77,6 +77,6 @@ class WidenedLoop:
             if id(args[k]) in copies:
                 _store(args[k], copies[id(args[k])])
 
-    def typeof_pyval(self, value: Any) -> Any:
-        """Of Numba's protocol: this is no compiled function, so a program calls it from Python."""
+    def overload(self, kinds: Any) -> Any:
+        """As of a `CompiledFunction`: this is none, so a program calls it from Python."""
         raise NotImplementedError

@@ -140,7 +140,7 @@ class Kernel:
         return _origin(self.call) or self.name
 
     def compiled_for(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """(the function that a launch on ``args`` ends up calling, its arguments): a dispatcher, if it is compiled."""
+        """(the function that a launch on ``args`` ends up calling, its arguments); a `CompiledFunction` if compiled."""
         return getattr(self.call, "run", self.call), args  # run: of a SplitCall
 
     def uncompiled(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:

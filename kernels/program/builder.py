@@ -16,6 +16,7 @@ import numpy as np
 
 from jitgrad.kernels import pool_code, threads
 from jitgrad.kernels.argument_kinds import ArrayKind
+from jitgrad.kernels.compiled_function import CompiledFunction
 from jitgrad.kernels.kernel_form import kernel_form
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
@@ -111,7 +112,7 @@ class Builder:
             self._loop(kernel, args)
         elif kernel is join:
             self._join(*args)
-        elif isinstance(kernel.call, SplitCall) or hasattr(kernel.call, "overloads"):
+        elif isinstance(kernel.call, (SplitCall, CompiledFunction)):
             self._compiled(kernel.call, args)
         elif getattr(kernel.call, "__name__", "") != "_nothing":  # of empty tensors
             self._python(kernel.call, args)
