@@ -177,15 +177,18 @@ class _NamePrange(Transformer):
     """Writes Numba's ``prange`` as the name ``prange``, however a file imports it."""
 
     def __init__(self, scope: dict[str, Any]):
-        self.scope, self.numba = scope, sys.modules.get("numba")  # who names its ``prange`` has imported it
+        # Who names Numba's ``prange`` has imported it; another thread may be importing it now.
+        self.scope, self.numba = scope, sys.modules.get("numba")
+        self.prange = getattr(self.numba, "prange", self)
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        if self.numba is not None and self.scope.get(node.id) is self.numba.prange:
+        if self.scope.get(node.id) is self.prange:
             node.id = "prange"
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if node.attr == "prange" and isinstance(node.value, ast.Name) and self.scope.get(node.value.id) is self.numba:
+        of_numba = isinstance(node.value, ast.Name) and self.scope.get(node.value.id, self) is self.numba
+        if node.attr == "prange" and of_numba:
             return ast.copy_location(ast.Name("prange", ast.Load()), node)
         return self.generic_visit(node)
 

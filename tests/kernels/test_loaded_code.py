@@ -40,6 +40,39 @@ print(numba._helperlib.__name__, numba.core.runtime._nrt_python.__name__, torch.
 """
 
 
+THREADS = """
+import sys, threading
+import jitgrad as torch
+start, failed = threading.Barrier(6), []
+calls = [
+    lambda: torch.rand(3, 2).sort(0), lambda: torch.rand(3).softmax(0), lambda: torch.dropout(torch.rand(3), 0.5, True),
+    lambda: torch.zeros(2)[torch.tensor(7)], lambda: torch.rand(2, 2) @ torch.rand(2, 2),
+    lambda: torch.rand(3).cumsum(0),
+]
+
+def run(k):
+    start.wait()
+    for call in calls[k:] + calls[:k]:
+        try:
+            call()
+        except IndexError:
+            pass
+        except BaseException as error:
+            failed.append(error)
+
+threads = [threading.Thread(target=run, args=(k,)) for k in range(6)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(failed, "numba" in sys.modules)
+"""
+
+
+def test_threads_that_compile_and_load_at_once(tmp_path):
+    assert outputs(THREADS, tmp_path) == [["[] True"], ["[] False"]]
+
+
 def outputs(program, folder):
     """What two processes print, of which the second finds all kernels on disk."""
     environment = {**os.environ, "JITGRAD_CACHE_DIR": str(folder)}
