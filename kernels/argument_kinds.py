@@ -96,18 +96,21 @@ def _is_masked(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """An argument of a known kind as compiled code takes it: a subclass's array as NumPy's, a scalar as a number."""
-    if type(value) in _PLAIN:
-        return value
+    """An argument of a known kind as compiled code takes it: a subclass's array as NumPy's, a scalar as a number.
+
+    Of two dtypes of one kind, such as C's long and long long of 64 bits, it takes that which NumPy calls by the name.
+    """
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
+        dtype = np.dtype(value.dtype.name)
+        usual = value.dtype.num == dtype.num and value.dtype.byteorder == dtype.byteorder
+        return value if usual and type(value) is np.ndarray else value.view(dtype, np.ndarray)
     if isinstance(value, np.generic):
         return value.item()
-    return next((make(value) for make in _NUMBERS if isinstance(value, make)), value)
+    return value if type(value) in _PLAIN else next((m(value) for m in _NUMBERS if isinstance(value, m)), value)
 
 
 _NUMBERS: tuple[Any, ...] = (int, float, complex)
-_PLAIN = (np.ndarray, bool, *_NUMBERS)
+_PLAIN = (bool, *_NUMBERS)
 
 
 def machine_types(kinds: Sequence[Kind]) -> tuple[str, ...]:

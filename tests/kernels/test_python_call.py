@@ -63,6 +63,17 @@ def test_classes_derived_from_arrays_and_numbers(kernel):
     assert out[:, 0].tolist() == [2, 3, 4]
 
 
+@pytest.mark.parametrize("name", ["longlong", "ulonglong", "int_", "intc", "uintp"])
+def test_dtypes_of_one_kind(name):
+    """Two of C's types may have the same bits, and are two dtypes to NumPy."""
+    add = compile_text("add_ints", "def add_ints(x, out):\n    for v in x.flat:\n        out[0] += v\n")
+    for x in (np.arange(3).astype(name), np.arange(6).astype(name)[::2], np.arange(3).astype(name).reshape(3, 1)):
+        for given in (x, x.astype(x.dtype.name)):
+            out = np.zeros(1, given.dtype)
+            add(given, out)
+            assert out[0] == x.sum()
+
+
 def test_other_kinds_are_compiled_when_they_come(kernel):
     """Another dtype, number of dims, order of memory, and an array that can't be written."""
     add = compile_text("add_all", "def add_all(x, out):\n    for v in x.flat:\n        out[0] += v\n")
