@@ -1,4 +1,4 @@
-"""The kinds of arguments that kernels are compiled for: what Numba's types are to it, without importing Numba.
+"""The kinds of arguments by which kernels are compiled and found: they stand for Numba's types, which only Numba has.
 
 The kind of a number is the name of its type: "int64", "bool", "float64", "complex128". That of an array is an
 `ArrayKind`. Both print as Numba's types do, so a tuple of kinds names a kernel's file on disk whoever asks for it.
@@ -41,7 +41,7 @@ _MACHINE = {
 _PYTHON = {bool: "bool", float: "float64", complex: "complex128"}
 C, F, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400  # flags of NumPy's arrays
 _DECIDING = C | F | ALIGNED | WRITEABLE
-_arrays: dict[Any, ArrayKind] = {}  # by dtype, number of dims and flags, all kinds that were met
+_arrays: dict[Any, ArrayKind] = {}  # the kinds met so far, by dtype, number of dims and flags
 
 
 def kind_of(value: Any) -> Kind:

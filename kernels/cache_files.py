@@ -23,7 +23,7 @@ __all__ = ["cache_directory", "kernel_file", "read_checked", "write_atomically",
 
 # The version of the files' format. It is part of the folder's name, so that no version of jitgrad loads files that it
 # would misread: before 2, a kernel's file held a wrapper for Python, which Numba calls without a check; before 3,
-# libraries as Numba stores them; before 4, all that Numba has to say of a kernel.
+# libraries as Numba stores them; before 4, kernels that Numba alone could load.
 _FORMAT = 4
 
 

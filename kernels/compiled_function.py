@@ -67,7 +67,7 @@ class CompiledFunction(functools.partial[Any]):
         """What is compiled for these kinds, compiled now if need be."""
         if kinds not in self.overloads:
             found = self._loaded(kinds) or self._compiled(kinds)
-            if (found.called or found.function) and are_found(kinds):
+            if _in_table(found, kinds):
                 self.table.add(found.address, kinds, found.function)
             self.overloads[kinds] = found
         return self.overloads[kinds]
@@ -106,7 +106,7 @@ class CompiledFunction(functools.partial[Any]):
             _refuse(self.name, args)
             return self.dispatcher(*args)
         known, found = kinds in self.overloads, self.overload(kinds)
-        if not (found.called or found.function) or not are_found(kinds):
+        if not _in_table(found, kinds):
             # Numba finds it among all kinds by itself.
             self.table.set_other(self.dispatcher)
             return self.dispatcher(*args)
@@ -114,6 +114,11 @@ class CompiledFunction(functools.partial[Any]):
         if not known or any(g is not a for g, a in zip(given, args, strict=True)):
             return self(*given)
         return self.dispatcher(*args)
+
+
+def _in_table(found: Overload, kinds: Sequence[Kind]) -> bool:
+    """Whether calls reach an overload without Numba's dispatcher."""
+    return found.called or (found.function is not None and are_found(kinds))
 
 
 def _refuse(name: str, args: Sequence[Any]) -> None:

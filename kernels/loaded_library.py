@@ -8,8 +8,7 @@ than the linking, and to import Numba takes longer than all else that a program 
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import binding
@@ -23,8 +22,8 @@ __all__ = ["Library", "StoredLibrary", "load_library", "stored_library"]
 class StoredLibrary(NamedTuple):
     """What is kept on disk of a library: its name, object file, bitcode, and names.
 
-    symbols: all that it defines. exported: those of them that others may use. foreign: functions that neither it nor
-    the process defines, but Numba, or a module of ours.
+    symbols: all that it defines. exported: those of them that may be looked up. foreign: functions of Numba's and of
+    jitgrad's that it calls, whose addresses LLVM has to be told.
     """
 
     name: str
@@ -45,7 +44,7 @@ def stored_library(library: Any, serialized: Any = None) -> StoredLibrary:
     values = [*shared.functions, *shared.global_variables]
     symbols = [v.name for v in values if not v.is_declaration]
     exported = [v.name for v in values if not v.is_declaration and v.linkage not in _PRIVATE]
-    foreign = [v.name for v in values if v.is_declaration and v.name.startswith(tuple(_PROVIDERS))]
+    foreign = [v.name for v in values if v.is_declaration and v.name.startswith((*_NUMBAS, "jitgrad."))]
     return StoredLibrary(name, code, bitcode, tuple(symbols), tuple(exported), tuple(foreign))
 
 
@@ -63,10 +62,11 @@ class Library:
 def load_library(stored: StoredLibrary, names: Sequence[str] | None = None) -> Library:
     """The library of what `stored_library` returned, ready to be called.
 
-    names: what will be asked for, by default all that it exports. Each takes LLVM's linker some microseconds.
+    LLVM must know what it calls of jitgrad's already. names: what will be asked for, by default all that it exports;
+    each takes LLVM's linker some microseconds.
     """
-    for name in stored.foreign:
-        next(provide for start, provide in _PROVIDERS.items() if name.startswith(start))()
+    if any(name.startswith(_NUMBAS) for name in stored.foreign):
+        add_numba_symbols()
     with linker_lock:
         engine = _engine()
         engine.add_object_file(binding.ObjectFileRef.from_data(stored.code))
@@ -88,12 +88,5 @@ def _engine() -> Any:
     return binding.create_mcjit_compiler(module, machine)
 
 
-def _generator() -> None:
-    importlib.import_module("jitgrad.kernels.mersenne_twister")
-
-
 _PRIVATE = binding.Linkage.internal, binding.Linkage.private  # of LLVM's kinds of values, those without a symbol
-# {how symbols begin: what lets LLVM know them}
-_PROVIDERS: dict[str, Callable[[], None]] = {
-    "NRT_": add_numba_symbols, "numba_": add_numba_symbols, "jitgrad.mersenne": _generator,
-}  # fmt: skip
+_NUMBAS = "NRT_", "numba_"  # how the names of Numba's functions in C begin

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from jitgrad.kernels.machine_words import WORD, compiled_words
 
-__all__ = ["SYMBOL"]
+__all__ = ["SYMBOL", "add_generator"]
 
 SIZE, AHEAD = 624, 397  # words of the state; a new word takes part of the one so many places on
 BEHIND = SIZE - AHEAD
@@ -108,7 +108,8 @@ def _operations() -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Kernels name it by its symbol (random_draw.py): this module is imported before they are compiled, or loaded.
-llvm.add_symbol(
-    SYMBOL, compiled_words("mt19937", [fill], [renew, hand_out], _operations, Path(__file__).read_text())["fill"]
-)
+@functools.cache
+def add_generator() -> None:
+    """Let LLVM know `fill` by SYMBOL, by which kernels call it (random_draw.py), before one is linked."""
+    made = compiled_words("mt19937", [fill], [renew, hand_out], _operations, Path(__file__).read_text())
+    llvm.add_symbol(SYMBOL, made["fill"])

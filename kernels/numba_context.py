@@ -1,4 +1,5 @@
-"""Numba's contexts, as they compile and load kernels: without wrappers, and libraries as `loaded_library` has them."""
+"""Numba's contexts for kernels: those that need no wrapper have none, and libraries are read as `stored_library` wrote
+them."""
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ def python_function(library: Any, description: Any, environment: Any) -> Any:
     context = cpu_target.target_context
     if library.get_pointer_to_function(description.llvm_cpython_wrapper_name):
         return context.get_executable(library, description, environment)
+    if not is_callable(kinds := kinds_of_types(description.argtypes)):
+        raise NotImplementedError(description)  # so that it is compiled again, with a wrapper
     library.codegen.set_env(context.get_env_name(description), environment)  # a global variable of the kernel's code
     table = CallTable(description.qualname.rpartition(".")[2], _misfit, METH_VARARGS_KEYWORDS)
-    table.add(library.get_pointer_to_function(description.llvm_func_name), kinds_of_types(description.argtypes))
+    table.add(library.get_pointer_to_function(description.llvm_func_name), kinds)
     _kept.append(table)
     return table.function
 

@@ -17,12 +17,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import config, types
+from numba.core import config
 from numba.core.compiler import Compiler
-from numba.core.errors import NumbaNotImplementedError
 from numba.core.typing.typeof import typeof_impl
-from numba.np.numpy_support import from_dtype, map_layout
 
+from jitgrad.kernels.argument_kinds import kind_of, numba_types
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.disk_cache import DiskCache, is_called
@@ -95,15 +94,15 @@ class _TooBig:
 
 
 def _type_of(dispatcher: Any, ask_numba: Callable[[Any], Any], value: Any) -> Any:
-    """The Numba type of an argument, asked for when it is of a kind that the process has not met yet.
+    """The Numba type of an argument, asked for when the dispatcher has not met its like yet.
 
     Of an array Numba would first ask whether it is a masked one, and import ``numpy.ma`` for that, which takes 10 ms.
     """
     if type(value) is not np.ndarray:
         return ask_numba(value)
     try:
-        found = types.Array(from_dtype(value.dtype), value.ndim, map_layout(value), readonly=not value.flags.writeable)
-    except NumbaNotImplementedError:
+        (found,) = numba_types([kind_of(value)])
+    except NotImplementedError:
         return ask_numba(value)
     dispatcher._types_active_call.add(found)
     return found

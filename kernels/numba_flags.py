@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -21,5 +20,7 @@ def numba_flag(name: str) -> bool:
 @functools.cache  # Numba reads them once, too
 def _set_at_first(name: str) -> bool:
     if Path(".numba_config.yaml").exists():
-        return bool(getattr(importlib.import_module("numba.core.config"), name))
+        from numba.core import config  # it reads that file
+
+        return bool(getattr(config, name))
     return os.environ.get(f"NUMBA_{name}", "0") not in ("", "0")

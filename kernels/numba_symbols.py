@@ -73,7 +73,8 @@ def _extension(name: str) -> Any:
             assert found is not None and found.loader is not None
             made = module_from_spec(found)
             found.loader.exec_module(made)
-            # Python adds some extensions to its modules itself; Numba's own import is to do that for its package.
+            # Loading some kinds of extensions enters them in ``sys.modules``. Taken out again, they are bound to their
+            # package when Numba is imported.
             sys.modules.pop(name, None)
             return made
     return importlib.import_module(name)

@@ -197,7 +197,7 @@ _KNOWN = C | F | ALIGNED | WRITEABLE
 
 
 def are_found(kinds: Sequence[Kind]) -> bool:
-    """Whether `fits` tells arguments of these kinds."""
+    """Whether `fits` can recognise arguments of these kinds."""
     return all(isinstance(kind, ArrayKind) or kind in _NUMBERS for kind in kinds)
 
 

@@ -10,9 +10,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from jitgrad.kernels.machine_words import WORD
-from jitgrad.kernels.mersenne_twister import SYMBOL
+from jitgrad.kernels.mersenne_twister import SYMBOL, add_generator
 
 __all__ = ["draw"]
+
+add_generator()  # a kernel's text imports this module before the kernel is compiled
 
 
 @intrinsic

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jitgrad.kernels.builtin_function import METH_VARARGS_KEYWORDS, builtin_function
 from jitgrad.kernels.cache_files import read_checked
 from jitgrad.kernels.loaded_library import StoredLibrary, load_library
+from jitgrad.kernels.mersenne_twister import SYMBOL, add_generator
 from jitgrad.kernels.numba_symbols import set_environment
 
 __all__ = ["Overload", "StoredKernel", "load_kernel"]
@@ -19,8 +20,8 @@ class StoredKernel(NamedTuple):
 
     function: its symbol; "" for one that only Numba can load. called: whether Python calls it by its address
     (`is_callable`). wrapper: the symbol of Numba's function that Python calls otherwise, or "". environments: constants
-    by the name of the variable that has the address of Numba's environment, if the kernel reads it, pickled. rest: what
-    else Numba wants to know, pickled.
+    by the name of the variable that has the address of Numba's environment, if the kernel reads it, pickled. rest: the
+    other parts of Numba's ``CompileResult``, pickled.
     """
 
     function: str
@@ -52,6 +53,8 @@ def load_kernel(path: Path) -> Overload | None:
     if not stored.function:
         return None
     environments, wrapper = pickle.loads(stored.environments), "" if stored.called else stored.wrapper
+    if SYMBOL in stored.library.foreign:
+        add_generator()
     library = load_library(stored.library, [stored.function, *environments, *filter(None, [wrapper])])
     for name, constants in environments.items():
         set_environment(library.get_pointer_to_function(name), constants)

@@ -146,13 +146,17 @@ def test_other_kernels_have_their_own():
     assert x.tolist() == [1.5]
 
 
-def test_without_it_numba_makes_them(monkeypatch, tmp_path):
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_without_it_numba_makes_them(monkeypatch, tmp_path, on_disk):
     def fail():
         raise NotImplementedError
 
-    monkeypatch.setattr(python_call, "_call_kernel", fail)
     monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
-    made = compile_text("halve", "def halve(x):\n    for i in range(x.size):\n        x[i] *= 0.5\n", allocates=False)
+    text = "def halve(x):\n    for i in range(x.size):\n        x[i] *= 0.5\n"
+    if on_disk:  # without a wrapper, from a time when there was no need of one
+        compile_text("halve", text, allocates=False)(np.ones(3))
+    monkeypatch.setattr(python_call, "_call_kernel", fail)
+    made = compile_text("halve", text, allocates=False)
     x = np.ones(3)
     made(x)
     assert x.tolist() == [0.5] * 3
