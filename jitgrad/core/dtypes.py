@@ -170,7 +170,9 @@ def set_default_dtype(d: dtype) -> None:
 
 def default_for(category: int) -> dtype:
     """The dtype of a tensor made of Python numbers of this category: bool, int64, the default, or its complex one."""
-    return (_ALL["bool"], _ALL["int64"], _default, _default.to_complex())[category]
+    if category == 3:
+        return _default.to_complex()
+    return _default if category == 2 else _ALL["int64" if category else "bool"]
 
 
 def category_of(value: Any) -> int:

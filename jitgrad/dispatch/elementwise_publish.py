@@ -226,9 +226,9 @@ def _binary(operation: ElementwiseOp, operator: str = "") -> Callable[..., Tenso
 
 def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
     """The fast path of ops of one tensor and numbers, such as exponents, bounds and slopes."""
-    plans: dict[Any, tuple[ForwardPlan, type, tuple[Any, ...]]] = cache()
+    plans: dict[Any, tuple[ForwardPlan, bool, type, tuple[Any, ...]]] = cache()
     get, op = plans.get, operation.op
-    names = (*op.inputs, *op.scalars)[1:]
+    names, literals, differentiable = (*op.inputs, *op.scalars)[1:], op.literals, bool(op.grads)
 
     def first(key: Any, x: Tensor, numbers: tuple[Any, ...]) -> Tensor:
         result = operation(x, *numbers)
@@ -236,24 +236,22 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
             return result
         planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), False)
         if (plan := operation.plans.get(planned)) is not None:
-            cast = CASTS[plan.dtype.kind]
-            plans[key] = plan, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
+            cast, literal = CASTS[plan.dtype.kind], bool(literals) and plan.arguments[1].kind == "literal"
+            plans[key] = plan, literal, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
         return result
 
     def numbered(input: Any, *numbers: Any, out: Tensor | None = None, **named: Any) -> Tensor:
         if named or out is not None or not isinstance(input, Tensor):
             return operation.general(input, *numbers, out=out, **named)
         # The value of a number that may be a literal decides the kernel, of others only the type.
-        key = (input._layout, *map(type, numbers), *(numbers if op.literals else ()))
+        key = (input._layout, *map(type, numbers), *(numbers if literals else ()))
         entry = get(key)
         if entry is None:
             return first(key, input, numbers)
-        plan, cast, rest = entry
-        values = [cast(n) for n in numbers]
-        values += rest
-        literal = op.literals and plan.arguments[1].kind == "literal"
+        plan, literal, cast, rest = entry
+        values = (*map(cast, numbers), *rest)  # takes half the time of a comprehension
         result = plan.compute(input) if literal else plan.compute(input, *values)
-        if input._requires_grad and op.grads and grad_state.enabled:
+        if input._requires_grad and differentiable and grad_state.enabled:
             backward = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
             node = backward.record(result, input)
             if backward.scalar_names:

@@ -13,12 +13,12 @@ from weakref import ref as reference
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout, intern, layout_of
+from jitgrad.core.layout import Layout, cache, intern, layout_of
 from jitgrad.core.saved_versions import writes
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["view_maker", "view_of", "viewing"]
+__all__ = ["layout_of_view", "view_maker", "view_of", "viewing"]
 
 # ``counter_of`` is written out, and Tensor(...) not called, to save calls. Not ``wrap`` either: what observers of new
 # tensors set or count, a view has from its base.
@@ -86,14 +86,26 @@ def viewing(layout: Layout, data: str, **constants: Any) -> Callable[[Tensor], T
 def view_of(base: Tensor, data: Any, layout: Layout | None = None, kind: str = "") -> Tensor:
     """A view of ``base`` whose array is ``data``. kind: see ``Tensor._view_kind``."""
     if layout is None:
-        layout = _layout_of_view(base._layout, data)
+        layout = layout_of_view(base._layout, data)
     return _view(base, data, layout, kind)
 
 
+def layout_of_view(base: Layout, data: Any) -> Layout:
+    """The layout of an array that shows, in the same dtype, memory of one of layout ``base``."""
+    key = base, data.shape, data.strides
+    found = _viewed.get(key)
+    if found is None:
+        found = _viewed[key] = _layout_of_view(base, data)
+    return found
+
+
+_viewed: dict[Any, Layout] = cache()
+
+
 def _layout_of_view(base: Layout, data: Any) -> Layout:
-    """The layout of a view's array; an empty view keeps the strides by which it was taken, as PyTorch's does."""
     if data.size or not base.numel:
         return layout_of(data, base.device)
+    # An empty view keeps the strides by which it was taken, as PyTorch's does.
     return intern(data.dtype, data.shape, tuple([s // data.dtype.itemsize for s in data.strides]), base.device)
 
 

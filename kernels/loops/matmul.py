@@ -20,8 +20,8 @@ from jitgrad.kernels.tile_products import PANEL, ROWS
 from jitgrad.kernels.words.vocabulary import gemm, gemm_part
 
 __all__ = [
-    "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "multiply_into", "small_product",
-    "small_products", "stays_on_one", "tile_entry", "tile_product", "tile_products", "vector_products",
+    "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "multiply_into", "small_dot", "small_product",
+    "small_products", "small_vector_product", "stays_on_one", "tile_entry", "tile_product", "tile_products", "vector_products",
 ]  # fmt: skip
 
 
@@ -254,24 +254,43 @@ def small_products(x, y, out, x_turned, y_turned):
         multiply_rows(x[s], y[s], out[s], x_turned, y_turned)
 
 
+def multiply_vector(row, matrix, total, turned):
+    """total = row @ matrix."""
+    if turned:
+        for j in range(total.size):
+            column, dot = matrix[j], T(0)
+            for k in range(row.size):
+                dot += row[k] * column[k]
+            total[j] = dot
+    else:
+        for j in range(total.size):
+            total[j] = T(0)
+        for k in range(row.size):
+            factor, part = row[k], matrix[k]
+            for j in range(total.size):
+                total[j] += factor * part[j]
+
+
 @loop(reassoc=True, split=("x", "y", "out"), dtype_from="y")
 def vector_products(x, y, out, turned):
     """Products of vectors x (stack, k) and matrices y (stack, k, m), (stack, m, k) if ``turned``; out (stack, m)."""
     for s in range(out.shape[0]):
-        row, total = x[s], out[s]
-        if turned:
-            for j in range(total.size):
-                column, dot = y[s, j], T(0)
-                for k in range(row.size):
-                    dot += row[k] * column[k]
-                total[j] = dot
-        else:
-            for j in range(total.size):
-                total[j] = T(0)
-            for k in range(row.size):
-                factor, part = row[k], y[s, k]
-                for j in range(total.size):
-                    total[j] += factor * part[j]
+        multiply_vector(x[s], y[s], out[s], turned)
+
+
+@loop(reassoc=True)
+def small_vector_product(x, y, out, turned):
+    """``vector_products`` of one vector and one matrix."""
+    multiply_vector(x, y, out, turned)
+
+
+@loop(reassoc=True)
+def small_dot(x, y, out):
+    """The sum of the products of two vectors' elements; ``out`` has one element."""
+    total = T(0)
+    for k in range(x.size):
+        total += x[k] * y[k]
+    out[0] = total
 
 
 @loop(split=("out",), dtype_from="out")

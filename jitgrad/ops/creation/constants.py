@@ -243,6 +243,8 @@ empty, empty_like = _sized("empty", None, "A tensor of the given size whose valu
 
 
 def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
+    if value.__class__ is float:
+        return dtypes.get_default_dtype()
     value = number_argument(op, "fill_value", 3 if op == "new_full" else 2, value)
     return dtypes.default_for(dtypes.category_of(value))
 
@@ -254,8 +256,16 @@ def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Ten
     inferred = _fill_dtype(op, fill_value)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else inferred)
     shape = as_ints(op, size)
-    check_no_negative(op, shape)
-    return filled(intern(chosen.numpy, shape, None, resolve(device)), convert_number(fill_value, chosen))
+    layout = _row_major.get((shape, chosen)) if device is None else None
+    if layout is None:
+        check_no_negative(op, shape)
+        layout = intern(chosen.numpy, shape, None, resolve(device))
+        if device is None:
+            _row_major[shape, chosen] = layout
+    return filled(layout, convert_number(fill_value, chosen))
+
+
+_row_major: dict[tuple[tuple[int, ...], dtypes.dtype], Layout] = cache()
 
 
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,

@@ -11,13 +11,16 @@ import numpy as np
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import is_inference
+from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.transform_guards import scopes
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.copying import fill_array, filled
 from jitgrad.dispatch.inplace_ops import warn_of_expanded
 from jitgrad.dispatch.operand_checks import check_history, check_memory
 from jitgrad.dispatch.registry import method
-from jitgrad.dispatch.views import view_of
+from jitgrad.dispatch.views import layout_of_view, view_of
 from jitgrad.kernels.launch import check_observers
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
@@ -34,6 +37,12 @@ __all__: list[str] = []
 
 def _basic_view(x: Tensor, key: Any) -> Tensor | None:
     """The view that NumPy gives for ints, slices and an Ellipsis, where nothing is recorded; None for other keys."""
+    part = _basic_part(x, key)
+    return None if part is None else view_of(x, part)
+
+
+def _basic_part(x: Tensor, key: Any) -> Any:
+    """The array of that view; None for other keys."""
     if not x._layout.numel:  # whose array may have another shape
         return None
     items = key if type(key) is tuple else (key,)
@@ -45,7 +54,7 @@ def _basic_view(x: Tensor, key: Any) -> Tensor | None:
             elif type(item) is not slice or not (item.step is None or (type(item.step) is int and item.step > 0)):
                 return None
     try:
-        return view_of(x, x._data[(*items, ...) if rest else items])
+        return x._data[(*items, ...) if rest else items]
     except (IndexError, TypeError):
         return None  # the general path raises PyTorch's error for this key
 
@@ -150,12 +159,10 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
     recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
     if not (recorded or grad_state.levels or key.__class__ is Tensor):
-        try:
-            result = _select(self, 0, key) if key.__class__ is int else _basic_view(self, key)
-        except IndexError:
-            result = None  # the general path raises PyTorch's error for this key
-        if result is not None:
-            _assign(result, value)
+        part = _basic_part(self, key)
+        if part is not None:  # for other keys, and errors, there is the general path
+            if not _set_numbers(self, part, value):
+                _assign(view_of(self, part), value)
             return
     if type(key) is Tensor and isinstance(value, (bool, int, float)) and not (recorded or grad_state.levels):
         if _masks_all(self, key):
@@ -185,6 +192,24 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         value = value.view(value._layout.shape[_leading_ones(value._layout.shape) :])
     warn_of_expanded("index_put_", result, "tensor[indices] = tensor")
     put(result, indices, value, False)
+
+
+def _set_numbers(x: Tensor, part: Any, value: Any) -> bool:
+    """Fill the part of an array of ``x`` without a view; False, and nothing done, where a view is needed for it."""
+    base = x._base
+    if value.__class__ not in _PLAIN or scopes or x._layout.dtype.is_half or (base is not None and base._requires_grad):
+        return False
+    if is_inference(x):
+        return False
+    layout = layout_of_view(x._layout, part)
+    if not layout.contiguous:
+        check_memory(layout)
+    fill_array(part, layout, convert_number(value, layout.dtype))
+    count_write(x)
+    return True
+
+
+_PLAIN = frozenset({int, float, bool})
 
 
 def _masks_all(x: Tensor, mask: Tensor) -> bool:

@@ -198,6 +198,20 @@ def vector_product(x: Read, y: Read, out: Layout, inner: int) -> Launches:
     return Launches([(kernel, x, y, Written(0))], [out])
 
 
+def _is_small(out: Layout, work: int) -> bool:
+    """Whether a loop is quicker than BLAS at so many multiplications."""
+    return out.device == "cpu" and out.numpy_dtype in _SMALL_TYPES and 0 < work <= kernels.SMALL_PRODUCT
+
+
+def matrix_by_vector(x: Factor, vec: Read, vec_layout: Layout) -> Launches:
+    """Plan the product of a matrix and a vector."""
+    out = intern(vec_layout.numpy_dtype, x.sizes[:1], None, vec_layout.device)
+    matrix = x.row_major()
+    if matrix and vec_layout.contiguous and _is_small(out, x.layout.numel):
+        return Launches([(kernels.small_vector_product, vec, matrix[0], Written(0), not matrix[1])], [out])
+    return vector_product(Read(x.name, "T" if x.turned else None), vec, out, vec_layout.numel)
+
+
 def check_inner_sizes(x: Layout, y: Layout) -> None:
     """RuntimeError unless a matrix (n, k) meets a matrix (k, m)."""
     (n, k), (rows, m) = x.shape, y.shape
@@ -275,7 +289,7 @@ class Mv(MatrixProduct, public=True):
                 f"addmv input tensors must have the same dtype, but got {vector}, {matrix}, and {vector}"
             )
         refuse_bools(a.dtype, "addmv_impl_cpu")
-        return vector_product(Read("x"), Read("vec"), intern(a.numpy_dtype, a.shape[:1], None, a.device), b.numel)
+        return matrix_by_vector(Factor("x", a), Read("vec"), b)
 
     def grad_x(g, vec):
         return table.mul(Unsqueeze.apply(g, -1), conj(vec))
@@ -299,7 +313,7 @@ def _outer(x, y):
 
 @planned("x", "vec")
 def _turned_by_vector(x, vec):
-    return vector_product(Read("x", "T"), Read("vec"), intern(x.numpy_dtype, x.shape[1:], None, x.device), vec.numel)
+    return matrix_by_vector(Factor("x", x, True), Read("vec"), vec)
 
 
 class Dot(MatrixProduct, public=True):
@@ -325,7 +339,10 @@ class Dot(MatrixProduct, public=True):
                 f"number of elements, but got {a.numel} and {b.numel} elements respectively"
             )
         refuse_bools(a.dtype, "dot")
-        return vector_product(Read("x"), Read("tensor"), intern(a.numpy_dtype, (), None, a.device), a.numel)
+        out = intern(a.numpy_dtype, (), None, a.device)
+        if _is_small(out, a.numel) and a.contiguous and b.contiguous:
+            return Launches([(kernels.small_dot, Read("x"), Read("tensor"), Written(0, (1,)))], [out])
+        return vector_product(Read("x"), Read("tensor"), out, a.numel)
 
     def grad_x(g, tensor):
         return table.mul(g, conj(tensor))

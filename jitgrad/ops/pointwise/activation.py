@@ -55,7 +55,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``input`` times the normal distribution function of it, or tanh's ``approximate`` of that."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return apply(table.gelu if approximate == "none" else table.gelu_tanh, input)
+    return (table.gelu if approximate == "none" else table.gelu_tanh)(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -71,7 +71,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 @takes_out
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input > threshold``."""
-    return apply(table.softplus, input, beta, threshold)
+    return table.softplus(input, beta, threshold)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 @takes_out
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))``, without overflow."""
-    return apply(table.logsigmoid, input)
+    return table.logsigmoid(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
