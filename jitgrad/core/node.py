@@ -96,6 +96,8 @@ class Node:
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one
     # attribute, and all of those only if it is set; SEVERAL and LEAF say that this is all there is.
     special: bool | str = False
+    # Whether ``release`` does no more than to drop the saved tensors, so that the engine need not call it.
+    plain_release = False
     # Whether ``vjp`` launches kernels that were planned for the layouts of what was saved; see `relaid`.
     planned = False
     # Whether ``vjp`` is to be called even if no gradient has arrived at any output.

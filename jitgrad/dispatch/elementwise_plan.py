@@ -25,7 +25,7 @@ from jitgrad.dispatch.node_types import node_type_for, value_names
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
-__all__ = ["BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
+__all__ = ["WRAPPING", "BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
 
 
 class ForwardPlan:
@@ -165,7 +165,7 @@ def array_names(plan: ForwardPlan) -> list[str]:
 
 
 # Nodes of ops for which PyTorch makes a tensor of a number: an entry of ``next_functions``, without a node.
-_WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
+WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
 
 
 # PyTorch's names of operands in ``_saved_NAME``; by (node, operand) where one op's differs.
@@ -182,7 +182,7 @@ def _saved_attributes(plan: ForwardPlan) -> tuple[list[str], list[str]]:
     op, numbers = plan.op, {a.name for a in plan.arguments if a.kind != "array"}
     numbers |= set(op.inputs[1:]) if op.numbers_only else set()
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
-    if op.grad_name in _WRAPPING:
+    if op.grad_name in WRAPPING:
         numbers -= set(op.inputs)
     return [_title(op, n) for n in used - numbers], [_title(op, n) for n in used & numbers]
 
@@ -220,7 +220,7 @@ class ElementwiseNode(Node):
         """
         plan = self.backward_plan.forward
         op, found = plan.op, dict(zip(array_names(plan), values, strict=True))
-        entries = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
+        entries = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in WRAPPING)]
         return tuple([found.get(n) for n in entries])
 
     def vjp(self, g: Any) -> Any:
@@ -237,7 +237,7 @@ class ElementwiseNode(Node):
     def frees(self) -> bool:
         """Whether a second backward raises. PyTorch saves the number of a product as a tensor, so it does, too."""
         plan = self.backward_plan
-        return bool(self.saved or (plan.scalar_names and plan.forward.op.grad_name in _WRAPPING))
+        return bool(self.saved or (plan.scalar_names and plan.forward.op.grad_name in WRAPPING))
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""
@@ -258,7 +258,7 @@ class ElementwiseNode(Node):
         for a in self.backward_plan.forward.arguments:
             if a.kind != "array" and _title(op, a.name) == name:
                 value = a.value if a.kind == "literal" else self.scalars.get(a.name)
-                wrapped = value is not None and op.grad_name in _WRAPPING and a.name in op.inputs
+                wrapped = value is not None and op.grad_name in WRAPPING and a.name in op.inputs
                 return _as_tensor(value) if wrapped else value
         return None
 

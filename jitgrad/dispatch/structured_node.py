@@ -22,7 +22,7 @@ class StructuredNode(Node):
     else that they name. The names of both are in the recorder.
     """
 
-    planned = True
+    planned = plain_release = True
     op: Any
     recorder: GeneratedRecorder
     saved_nontensors: tuple[Any, ...] = ()

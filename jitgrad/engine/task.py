@@ -157,7 +157,10 @@ class Task:
                 if not owned and node.owned_if_taken and not rules:
                     results, owned = taken_over(results, grad, node not in borrowed)
             if not keep:
-                node.release()
+                if not node.plain_release:
+                    node.release()
+                elif node.saved:
+                    node.saved = None
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue
@@ -193,12 +196,15 @@ class Task:
 
     def added(self, node: Any, grad: Tensor) -> bool:
         """Let a node add its one gradient to the one that waits where it leads, if that is owned; whether it could."""
-        edge = next((e for e in node.edges if e is not None), None)
-        if edge is None or self.rules or exchanged or not self.leads_on(edge):
+        edges = node.edges
+        edge = edges[0] if len(edges) == 1 else next((e for e in edges if e is not None), None)
+        if edge is None or self.rules or exchanged or (self.active is not None and not self.leads_on(edge)):
             return False
         there = self.waiting.get(edge)
-        special = node_of(edge).special
-        if there is None or edge in self.borrowed or (special and special is not LEAF):
+        if there is None or edge in self.borrowed:
+            return False
+        special = (edge[0] if isinstance(edge, tuple) else edge).special
+        if special and special is not LEAF:
             return False
         layout = there._layout
         if there._base is not None or not layout.contiguous or layout.dtype is not grad._layout.dtype:
@@ -210,7 +216,7 @@ class Task:
         except RuntimeError:
             check_write(there)  # which lets inference tensors be written to in their mode
         node.vjp_into(grad, there)
-        if not self.keep:
+        if not self.keep and (node.saved or not node.plain_release):
             node.release()
         if special:
             self.leaves[edge] -= 1

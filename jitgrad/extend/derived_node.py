@@ -67,6 +67,7 @@ class ValueNode(_DerivedNode):
     """A recorded DerivedOp."""
 
     kept: Any = None  # what the forward sweep kept: see derived_op.py
+    plain_release = False
 
     def release(self) -> None:
         """Free what was saved, and what the forward sweep kept."""

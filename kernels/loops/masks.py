@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["count_true", "fill_true", "first_true_indices", "repeat_index", "true_places", "unravel"]
+__all__ = ["count_true", "fill_true", "first_true_indices", "repeat_index", "true_indices", "true_places", "unravel"]
 
 
 @loop
@@ -28,6 +28,26 @@ def true_places(x, out, count):
         at += np.int64(x[k] != T(0))
         k += 1
     count[0] = at
+
+
+@loop
+def true_indices(x, out, count, shape):
+    """The indices of a flat array's elements that are not zero, those of the first dim, of the next, and so on.
+
+    count: how many elements there are; ``out`` begins with as many indices of each dim.
+    """
+    found = 0
+    for k in range(x.size):
+        found += x[k] != T(0)
+    at = 0
+    for k in range(x.size):
+        if x[k] != T(0):
+            rest = k
+            for d in range(shape.size - 1, -1, -1):
+                out[d * found + at] = rest % shape[d]
+                rest //= shape[d]
+            at += 1
+    count[0] = found
 
 
 @loop

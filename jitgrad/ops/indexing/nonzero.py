@@ -29,17 +29,18 @@ SHORT = 1 << 12
 
 def true_places(x: Tensor) -> Tensor:
     """The places, counted row by row, of the elements that are not zero: int64, without history."""
-    places = _places_of(x)
+    places = _places(_read(x))
     return wrap(places, intern(places.dtype, places.shape, None, "cpu"))
 
 
-def _places_of(x: Tensor) -> Any:
-    if read_observers:  # how many there are decides the shape of the result
+def _read(x: Tensor) -> Tensor:
+    """``x`` as its numbers are read by the host, on which the shape of the result depends."""
+    if read_observers:
         announce_read("nonzero(), or a mask as an index,")
     if x._level is not None:
         x = x.detach()
         check_one_shape("nonzero", x)
-    return _places(x)
+    return x
 
 
 @planned("x")
@@ -68,22 +69,40 @@ def _places_of_many(x: Tensor) -> Any:
 
 def indices_of(x: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
-    places = _places_of(x)
-    ndim, m = x._layout.ndim, places.size
-    if not ndim:
-        return new(int64, (m, 0), "cpu")
-    if ndim == 1:  # a place is an index
-        columns = places.reshape(1, m)
-    else:
-        columns = np.empty((ndim, m), np.int64)
-        launch(kernels.unravel, places, columns, _shape_of(x))
-    return wrap(columns.T, intern(columns.dtype, (m, ndim), (1, m), "cpu"))
+    return _indices(_read(x))
 
 
 @planned("x")
-def _shape_of(x):
-    shape = np.array(x.shape, np.int64)
-    return lambda x: shape
+def _indices(x):
+    ndim, n, shape = x.ndim, x.numel, np.array(x.shape, np.int64)
+
+    def indices_of_many(x: Tensor) -> Tensor:
+        places = _places(x)
+        m = places.size
+        if not ndim:
+            return new(int64, (m, 0), "cpu")
+        if ndim == 1:  # a place is an index
+            return _as_rows(places.reshape(1, m), m)
+        columns = np.empty((ndim, m), np.int64)
+        launch(kernels.unravel, places, columns, shape)
+        return _as_rows(columns, m)
+
+    if not (ndim and n) or n > SHORT or not x.contiguous or x.device != "cpu":
+        return indices_of_many
+    run = prepared(kernels.true_indices, x.numpy_dtype, (n,), (ndim * n,), (1,), (ndim,))
+
+    def indices(x: Tensor) -> Tensor:
+        found, count = np.empty(ndim * n, np.int64), np.empty(1, np.int64)
+        run(x._data.reshape(n), found, count, shape)
+        m = count.item(0)
+        return _as_rows(found[: ndim * m].reshape(ndim, m), m)
+
+    return indices
+
+
+def _as_rows(columns: Any, m: int) -> Tensor:
+    """The tensor of ``m`` rows whose columns are the rows of an array."""
+    return wrap(columns.T, intern(columns.dtype, (m, len(columns)), (1, m), "cpu"))
 
 
 @public

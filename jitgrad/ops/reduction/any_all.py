@@ -8,16 +8,18 @@ import numpy as np
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.host_reads import announce_read, read_observers
+from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.half_ops import widened_now
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.planned import planned
+from jitgrad.dispatch.planned import Launches, Read, Written, planned
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument
 from jitgrad.kernels.launch import prepared
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.kernels.loops import masks
 from jitgrad.ops.creation.conversion import item
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
@@ -67,8 +69,18 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
+    if dim is None and not more and input._level is None:
+        return _count(input)
     nonzero = table.ne(input if input._level is None else unrecorded(input), 0)
-    return nonzero.sum((dim, *more) if more else dim) if more or dim is not None else Sum.apply(nonzero, None)
+    return nonzero.sum((dim, *more) if more else dim)
+
+
+@planned("x")
+def _count(x):
+    if not x.contiguous or x.device != "cpu" or x.dtype.is_half or x.numel > _SHORT:
+        return lambda x: Sum.apply(table.ne(x, 0), None)
+    counting = masks.count_true, Read("x", (x.numel,)), Written(0, (1,))
+    return Launches([counting], [intern(np.dtype(np.int64), (), None, "cpu")])
 
 
 @public
