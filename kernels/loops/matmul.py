@@ -21,7 +21,8 @@ from jitgrad.kernels.words.vocabulary import gemm, gemm_part
 
 __all__ = [
     "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "multiply_into", "small_dot", "small_product",
-    "small_products", "small_vector_product", "stays_on_one", "tile_entry", "tile_product", "tile_products", "vector_products",
+    "small_products", "small_vector_product", "stays_on_one", "tile_entry", "tile_product", "tile_products",
+    "vector_products",
 ]  # fmt: skip
 
 

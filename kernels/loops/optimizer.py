@@ -9,7 +9,7 @@ loops.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from jitgrad.kernels.argument_kinds import kinds_of
 from jitgrad.kernels.compile_ahead import ask
 from jitgrad.kernels.compiler import compile_kernel
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
+from jitgrad.kernels.direct_call import refuse
+from jitgrad.kernels.direct_parts import direct_calls
 from jitgrad.kernels.kept_texts import kept_text
 from jitgrad.kernels.kernel_text import KernelText, kernel_text
 from jitgrad.kernels.launch import Kernel, Loop, loop
@@ -256,7 +258,7 @@ class Foreach(Kernel):
             arrays = _plain_arrays(arrays)
             copies = [a.copy() for a in self.counters(arrays)]
             call, tables = self.shared(arrays, copies)
-            call(tables, 0, 0, total, *scalars)
+            _in_parts_directly(call, total)(tables, scalars)
             return
         tables = np.fromiter(map(id, arrays), np.uintp, many)
         call(tables, -1, 0, total, *scalars)
@@ -318,6 +320,21 @@ _SPLIT_SIZE = 1 << 17
 def _in_parts(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> SplitCall:
     roles = {1: PART, 2: FIRST, 3: LAST}
     return SplitCall(_compiled(loop, dtype, counter), roles, lambda args: args[3], _SPLIT_SIZE // 2, multiple=16)
+
+
+@functools.lru_cache(64)
+def _in_parts_directly(call: SplitCall, total: int) -> Callable[[Any, tuple[Any, ...]], None]:
+    """A function of tables and scalars that calls the kernel for so many elements, soon without looking at them."""
+    direct, calls = refuse, None
+
+    def step(tables: Any, scalars: tuple[Any, ...]) -> None:
+        nonlocal direct, calls
+        if code := direct(tables, *scalars):
+            if calls is None:
+                calls = direct_calls(call, (0, *range(4, 4 + len(scalars))))
+            direct = calls.other(code, direct, (tables, *scalars), (tables, 0, 0, total, *scalars))
+
+    return step
 
 
 @functools.cache

@@ -256,16 +256,16 @@ def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Ten
     inferred = _fill_dtype(op, fill_value)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else inferred)
     shape = as_ints(op, size)
-    layout = _row_major.get((shape, chosen)) if device is None else None
+    layout = _full_layouts.get((shape, chosen)) if device is None else None
     if layout is None:
         check_no_negative(op, shape)
         layout = intern(chosen.numpy, shape, None, resolve(device))
         if device is None:
-            _row_major[shape, chosen] = layout
+            _full_layouts[shape, chosen] = layout
     return filled(layout, convert_number(fill_value, chosen))
 
 
-_row_major: dict[tuple[tuple[int, ...], dtypes.dtype], Layout] = cache()
+_full_layouts: dict[tuple[tuple[int, ...], dtypes.dtype], Layout] = cache()
 
 
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
