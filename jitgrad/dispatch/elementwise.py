@@ -20,7 +20,7 @@ from jitgrad.core.storage import UNWRITTEN, count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_before_write, filled, strided_copy
-from jitgrad.dispatch.elementwise_plan import WRAPPING, ElementwiseNode, ForwardPlan
+from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
 from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.operand_checks import (
     NUMBERS,
@@ -58,9 +58,7 @@ class ElementwiseOp:
     @read_once
     def node_type(self) -> type[ElementwiseNode]:
         """The class of the op's nodes, which is what ``grad_fn`` shows; made when the op is first planned."""
-        name = self.op.grad_name
-        body = {"__doc__": self.op.__doc__, "plain_release": name not in WRAPPING}
-        return type(name, (ElementwiseNode,), body)
+        return type(self.op.grad_name, (ElementwiseNode,), {"__doc__": self.op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
         """Apply the op; with ``out`` the result is written there, and ``out`` returned."""

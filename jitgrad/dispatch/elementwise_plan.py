@@ -25,7 +25,7 @@ from jitgrad.dispatch.node_types import node_type_for, value_names
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
-__all__ = ["WRAPPING", "BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
+__all__ = ["BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
 
 
 class ForwardPlan:
@@ -74,10 +74,13 @@ class BackwardPlan:
         used = {p for rule in self.rules for p in rule.parameters}
         define_saved_attributes(node_type, *_saved_attributes(plan))
         self.saves = [n for n in (*array_names(plan), "out") if n in used]
-        made = node_type_for(node_type, len(plan.inputs), adds=bool(self.saves) and self._adds(wants))
+        self.scalar_names = [a.name for a in plan.arguments if a.kind == "scalar" and a.name in used]
+        made = node_type_for(
+            node_type, len(plan.inputs), adds=bool(self.saves) and self._adds(wants),
+            plain_release=not (self.scalar_names and op.grad_name in _WRAPPING),
+        )  # fmt: skip
         record = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
         self.record: Callable[..., Any] = foreseen(op, record, functools.partial(self._recorded_first, record))
-        self.scalar_names = [a.name for a in plan.arguments if a.kind == "scalar" and a.name in used]
         self.computes: dict[Layout, Callable[..., Any]] = {}
         self.additions: dict[tuple[Layout, Layout], Callable[..., Any]] = {}
         self.vjp: Callable[..., Any] = self._backward()
@@ -165,7 +168,7 @@ def array_names(plan: ForwardPlan) -> list[str]:
 
 
 # Nodes of ops for which PyTorch makes a tensor of a number: an entry of ``next_functions``, without a node.
-WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
+_WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
 
 
 # PyTorch's names of operands in ``_saved_NAME``; by (node, operand) where one op's differs.
@@ -182,7 +185,7 @@ def _saved_attributes(plan: ForwardPlan) -> tuple[list[str], list[str]]:
     op, numbers = plan.op, {a.name for a in plan.arguments if a.kind != "array"}
     numbers |= set(op.inputs[1:]) if op.numbers_only else set()
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
-    if op.grad_name in WRAPPING:
+    if op.grad_name in _WRAPPING:
         numbers -= set(op.inputs)
     return [_title(op, n) for n in used - numbers], [_title(op, n) for n in used & numbers]
 
@@ -220,7 +223,7 @@ class ElementwiseNode(Node):
         """
         plan = self.backward_plan.forward
         op, found = plan.op, dict(zip(array_names(plan), values, strict=True))
-        entries = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in WRAPPING)]
+        entries = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
         return tuple([found.get(n) for n in entries])
 
     def vjp(self, g: Any) -> Any:
@@ -236,8 +239,7 @@ class ElementwiseNode(Node):
 
     def frees(self) -> bool:
         """Whether a second backward raises. PyTorch saves the number of a product as a tensor, so it does, too."""
-        plan = self.backward_plan
-        return bool(self.saved or (plan.scalar_names and plan.forward.op.grad_name in WRAPPING))
+        return bool(self.saved or not self.plain_release)
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""
@@ -258,7 +260,7 @@ class ElementwiseNode(Node):
         for a in self.backward_plan.forward.arguments:
             if a.kind != "array" and _title(op, a.name) == name:
                 value = a.value if a.kind == "literal" else self.scalars.get(a.name)
-                wrapped = value is not None and op.grad_name in WRAPPING and a.name in op.inputs
+                wrapped = value is not None and op.grad_name in _WRAPPING and a.name in op.inputs
                 return _as_tensor(value) if wrapped else value
         return None
 

@@ -26,21 +26,27 @@ def value_names(values: Sequence[str]) -> list[str]:
     return [f"_value_{name}" for name in values]
 
 
-def node_type_for(node_type: Any, edges: int, values: Sequence[str] = (), adds: bool = False) -> Any:
+def node_type_for(
+    node_type: Any, edges: int, values: Sequence[str] = (), adds: bool = False, plain_release: bool = False
+) -> Any:  # fmt: skip
     """The subclass of ``node_type``, of the same name, for nodes with so many edges and these values.
 
     ``edges`` and ``saved_nontensors`` read and write them as tuples; an edge that is never set is None. edges: 0 for
     nodes whose number of edges varies: theirs are a tuple. adds: whether nodes add their gradient to one that waits.
+    plain_release: see `Node`; that of ``node_type`` if False.
     """
     # Kept by the class, not in a table of all: those of a user's ops can be freed.
     kept: dict[Any, Any] | None = vars(node_type).get("compact")
     if kept is None:
         kept = node_type.compact = {}
-    key = edges, tuple(values), adds
+    key = edges, tuple(values), adds, plain_release
     if key not in kept:
         names = edge_names(edges)
         body: dict[str, Any] = dict.fromkeys(names)
-        body |= {"__doc__": node_type.__doc__, "__module__": node_type.__module__, "adds": adds or node_type.adds}
+        body |= {
+            "__doc__": node_type.__doc__, "__module__": node_type.__module__, "adds": adds or node_type.adds,
+            "plain_release": plain_release or node_type.plain_release,
+        }  # fmt: skip
         if names:
             body["edges"] = _as_tuple(names)
         if values:
