@@ -68,7 +68,9 @@ class TensorNote:
         self.history_counts = False  # whether the run depends on whether it is a leaf
         self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
-        self.owner: Tensor | None = None  # of which this is ``.grad``
+        self.owner: Tensor | None = None  # of which this is ``.grad``, and by that alone known
+        self.grad_is_known = False  # whether what was its ``.grad`` is known otherwise, too, and has to be that tensor
+        self.counts_with: TensorNote | None = None  # a tensor with the same version counter, which was written to
 
 
 def hooks_of(tensor: Tensor) -> int:
@@ -294,7 +296,11 @@ class Notes:
 
     def tensor(self, tensor: Tensor) -> None:
         """Note a tensor that was there before."""
-        if id(tensor) in self.created or id(tensor) in self.tensors:
+        if id(tensor) in self.created:
+            return
+        if (known := self.tensors.get(id(tensor))) is not None:
+            if known.owner is not None:
+                self._fix_grad(self.tensors[id(known.owner)])
             return
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
@@ -359,9 +365,21 @@ class Notes:
         if note.grad_written or note.grad_read:
             return
         note.grad_read = True
-        if note.grad is not None:
-            self.tensor(note.grad)
+        if note.grad is None:
+            return
+        known = id(note.grad) in self.tensors
+        self.tensor(note.grad)
+        if known:
+            self._fix_grad(note)
+        else:
             self.tensors[id(note.grad)].owner = note.tensor
+
+    def _fix_grad(self, note: TensorNote) -> None:
+        """Let a recording depend on which tensor ``.grad`` is: it is that of two tensors, or known otherwise, too."""
+        note.grad_is_known = True
+        self.tensors[id(note.grad)].owner = None
+        if id(note.grad) in self.arguments:
+            self.found_elsewhere.add(id(note.grad))
 
     def store_tensor_attribute(self, tensor: Tensor, name: str, value: Any) -> None:
         """``tensor.name = value`` is about to happen."""

@@ -180,7 +180,7 @@ class Recording:
         self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
-        counters: dict[int, int] = {}
+        counters: dict[int, TensorNote] = {}
         for note in list(notes.tensors.values()):
             self._compare(note, counters)
         for kernel, args, _ in self.launches:
@@ -240,7 +240,8 @@ class Recording:
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
 
-    def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
+    def _compare(self, note: TensorNote, counters: dict[int, TensorNote]) -> None:
+        """Note what has become of a tensor. counters: by id, the first tensor that has a version counter."""
         notes, tensor = self.notes, note.tensor
         if type(tensor._data) not in ARRAYS:
             notes.fail("it uses a tensor without data, or a lazy one")
@@ -250,9 +251,10 @@ class Recording:
             notes.fail("it makes a tensor from outside part of a graph")
         elif hooks_of(tensor) != note.hooks:
             notes.fail(HOOKS)
-        writes = 0
-        if id(tensor._counter) not in counters and not note.inference:
-            writes = counters[id(tensor._counter)] = tensor._counter[0] - note.version
+        first = counters.setdefault(id(tensor._counter), note)
+        writes = 0 if note.inference else tensor._counter[0] - first.version
+        if first is not note:  # whose writes are these; the next run may be given tensors that have a counter each
+            note.counts_with, writes = (first if writes else None), 0
         grad = tensor._grad
         new = grad is not note.grad or (grad is None and note.grad_written)  # there may be one in the next run
         if new and grad is not None:

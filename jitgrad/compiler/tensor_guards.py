@@ -41,8 +41,10 @@ def depend_on_tensor(
         guards.always.append(f"{here}._edge is not None and {name(_is_apart)}({here}, ({others}))")
     if note.inference_counts:
         conditions.append(f"{name(is_inference)}({here}) is {note.inference}")
-    if note.grad_read and note.grad is None:
-        facts["_grad"] = None
+    if note.grad_is_known or (note.grad_read and note.grad is None):
+        facts["_grad"] = note.grad
+    if note.counts_with is not None:
+        guards.always.append(f"{here}._counter is {expression(note.counts_with)}._counter")
     if not moves:
         facts["_data"] = note.data
         guards.depends_on_own(tensor, Attributes(tensor, tuple(facts), tuple(facts.values())))
