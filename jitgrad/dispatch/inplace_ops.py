@@ -28,12 +28,14 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.operand_checks import check_history, check_memory, has_internal_overlap, overlaps
+from jitgrad.dispatch.operand_checks import check_history, check_memory, has_internal_overlap, may_overlap, overlaps
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sparse_calls import among, apply_form
 from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import Structured, record
 from jitgrad.dispatch.structured_function import bind_arguments
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops.masks import put_changed
 
 __all__ = ["InplaceOp", "stored_once", "through_rows", "warn_of_expanded"]
 
@@ -163,6 +165,7 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
     """Call ``write`` with an array of ``x`` in row-major order, the dims permuted by ``order``.
 
     The array is the memory of ``x`` itself if that is in this order; else it is a copy, which is then written back.
+    Where elements share memory, as those of windows do, those are that have changed: the others have the old values.
     """
     view = x if order is None else wrap(x._data.transpose(order), _transposed(x, order))
     if view._layout.contiguous:
@@ -170,6 +173,11 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
         return
     layout = intern(x._layout.numpy_dtype, view._layout.shape, None, x._layout.device)
     rows = copy_to_layout(view, layout)
+    if may_overlap(view._layout) and layout.device == "cpu":
+        before = copy_to_layout(rows, layout)
+        write(rows._data)
+        launch(put_changed, before._data, rows._data, view._data)
+        return
     write(rows._data)
     copy_into(view._data, view._layout, rows)
 

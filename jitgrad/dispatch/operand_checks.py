@@ -19,7 +19,7 @@ from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
-    "check_memory", "check_result_cast", "check_tensors", "overlaps",
+    "check_memory", "check_result_cast", "check_tensors", "is_same_memory", "may_overlap", "overlapping", "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.number, np.bool_)  # what may stand for a number
@@ -97,19 +97,30 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
     # Views of one memory share its version counter, so two counters are a proof that nothing overlaps.
     if other is target or other._counter is not counter_of(target):
         return False
+    if is_same_memory(target, other):
+        return False  # each element is read before it is written
     mine, theirs = target._layout, other._layout
-    if (mine is theirs or _order(mine) == _order(theirs)) and address(target) == address(other):
-        return False  # the same elements in the same order: each is read before it is written
     if mine.device != "cpu":
         return True
     if not np.may_share_memory(memory_of(target._data), memory_of(other._data)):
         return False
     if is_dense(mine) and is_dense(theirs):
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-            "memory location. Please clone() the tensor before performing the operation."
-        )
+        raise overlapping()
     return True
+
+
+def is_same_memory(target: Tensor, other: Tensor) -> bool:
+    """Whether two tensors, views of one memory, have the same elements in the same order."""
+    mine, theirs = target._layout, other._layout
+    return (mine is theirs or _order(mine) == _order(theirs)) and address(target) == address(other)
+
+
+def overlapping() -> RuntimeError:
+    """The error where what is read would be written to meanwhile."""
+    return RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+        "memory location. Please clone() the tensor before performing the operation."
+    )
 
 
 def _order(layout: Layout) -> list[tuple[int, int]]:
@@ -122,6 +133,19 @@ def has_internal_overlap(layout: Layout) -> bool:
     if layout.contiguous:
         return False
     return any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
+
+
+def may_overlap(layout: Layout) -> bool:
+    """Whether two elements may have one place in memory: no dim's stride is beyond all that the smaller ones span."""
+    if layout.contiguous:
+        return False
+    reach = 0
+    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
+        if n > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (n - 1)
+    return False
 
 
 def check_inplace_target(target: Tensor, record: bool, allows_internal_overlap: bool = False) -> None:

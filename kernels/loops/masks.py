@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from jitgrad.kernels.launch import loop
+import numpy as np
+
+from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["count_true", "fill_true", "first_true_indices", "repeat_index", "true_indices", "true_places", "unravel"]
+__all__ = [
+    "count_true", "fill_true", "first_true_indices", "put_changed", "repeat_index", "true_indices", "true_places",
+    "unravel",
+]  # fmt: skip
 
 
 @loop
@@ -70,6 +75,15 @@ def fill_true(mask, out, value):
     for k in range(out.size):
         # A select in place of a branch: the store happens anyway, and the loop vectorises.
         out[k] = T(value) if mask[k] else out[k]
+
+
+@library("out")
+def put_changed(before, after, out):
+    """Write to ``out``, of any strides, the elements of a row-major array whose bits are others than before."""
+    item = before.itemsize
+    old, new = (a.reshape(-1).view(np.uint8).reshape(-1, item) for a in (before, after))
+    changed = (old != new).any(1).reshape(out.shape)
+    out[changed] = after[changed]
 
 
 @loop

@@ -12,6 +12,7 @@ import numpy as np
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
+from jitgrad.core.layout import Layout
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import scopes
@@ -41,9 +42,16 @@ def _basic_view(x: Tensor, key: Any) -> Tensor | None:
     return None if part is None else view_of(x, part)
 
 
+def _in_bytes(layout: Layout) -> tuple[int, ...]:
+    """A layout's strides as NumPy counts them."""
+    return tuple([s * layout.numpy_dtype.itemsize for s in layout.strides])
+
+
 def _basic_part(x: Tensor, key: Any) -> Any:
     """The array of that view; None for other keys."""
-    if not x._layout.numel:  # whose array may have another shape
+    layout = x._layout
+    # The array of an empty tensor may have another shape, and that of a new dim of size 1 has a stride of 0 there.
+    if not layout.numel or (1 in layout.shape and x._data.strides != _in_bytes(layout)):
         return None
     items = key if type(key) is tuple else (key,)
     rest = True
@@ -164,7 +172,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             if not _set_numbers(self, part, value):
                 _assign(view_of(self, part), value)
             return
-    if type(key) is Tensor and isinstance(value, (bool, int, float)) and not (recorded or grad_state.levels):
+    if grad_state.levels:
+        if _is_fill(self, key, value):
+            self.masked_fill_(key, value)
+            return
+    elif type(key) is Tensor and isinstance(value, (bool, int, float)) and not recorded:
         if _masks_all(self, key):
             self.masked_fill_(key, value)
             return
@@ -217,6 +229,14 @@ def _masks_all(x: Tensor, mask: Tensor) -> bool:
     layout = x._layout
     fits = mask._layout.dtype is bool_ and mask._layout.shape == layout.shape and layout.ndim > 0
     return fits and layout.contiguous and not layout.special and layout.device == mask._layout.device
+
+
+def _is_fill(x: Tensor, key: Any, value: Any) -> bool:
+    """Whether ``x[key] = value`` is a fill under a mask of its shape: no place is then asked for, which a level may
+    not know."""
+    if not isinstance(key, Tensor) or key.dtype is not bool_ or key.shape != x.shape or not key.ndim:
+        return False
+    return not value.ndim if isinstance(value, Tensor) else isinstance(value, (bool, int, float))
 
 
 def _number_like(value: Any, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.copying import copy_to_layout, copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.operand_checks import check_history, check_tensors
+from jitgrad.dispatch.operand_checks import check_history, check_tensors, is_same_memory, overlapping
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
@@ -240,6 +240,8 @@ def put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate:
 
 def put_at(x: Tensor, places: Tensor, pattern: Pattern, values: Tensor, accumulate: bool) -> Tensor:
     """``put`` at places that were resolved."""
+    if values is x or (values._base is not None and values._counter is x._counter and is_same_memory(x, values)):
+        raise overlapping()
     _check_values(x._layout, values._layout, pattern.result)
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:
