@@ -68,7 +68,7 @@ class TensorNote:
         self.history_counts = False  # whether the run depends on whether it is a leaf
         self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
-        self.owner: Tensor | None = None  # of which this is ``.grad``, and by that alone known
+        self.owner: TensorNote | None = None  # of which this is ``.grad``, and by that alone known
         self.grad_is_known = False  # whether what was its ``.grad`` is known otherwise, too, and has to be that tensor
         self.counts_with: TensorNote | None = None  # a tensor with the same version counter, which was written to
 
@@ -300,7 +300,7 @@ class Notes:
             return
         if (known := self.tensors.get(id(tensor))) is not None:
             if known.owner is not None:
-                self._fix_grad(self.tensors[id(known.owner)])
+                self._fix_grad(known.owner)
             return
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
@@ -372,7 +372,7 @@ class Notes:
         if known:
             self._fix_grad(note)
         else:
-            self.tensors[id(note.grad)].owner = note.tensor
+            self.tensors[id(note.grad)].owner = note
 
     def _fix_grad(self, note: TensorNote) -> None:
         """Let a recording depend on which tensor ``.grad`` is: it is that of two tensors, or known otherwise, too."""

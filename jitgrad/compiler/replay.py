@@ -123,7 +123,7 @@ class _Text:
         """What a tensor that was there before is called in the text."""
         if id(note.tensor) in self.numbers and self.moves(note):
             return f"a{self.numbers[id(note.tensor)]}"
-        return f"g{self.name(note.owner)}" if note.owner is not None else self.name(note.tensor)
+        return f"g{self.expression(note.owner)}" if note.owner is not None else self.name(note.tensor)
 
     def fresh_of(self, tensor: Tensor) -> Fresh:
         """The memory of a result or a new gradient."""

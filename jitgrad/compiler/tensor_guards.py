@@ -43,20 +43,26 @@ def depend_on_tensor(
         conditions.append(f"{name(is_inference)}({here}) is {note.inference}")
     if note.grad_is_known or (note.grad_read and note.grad is None):
         facts["_grad"] = note.grad
-    if note.counts_with is not None:
-        guards.always.append(f"{here}._counter is {expression(note.counts_with)}._counter")
     if not moves:
         facts["_data"] = note.data
         guards.depends_on_own(tensor, Attributes(tensor, tuple(facts), tuple(facts.values())))
         for condition in conditions:
             guards.depends_on_own(tensor, condition)
+        _depend_on_counter(guards, note, expression)
         return
     conditions += [f"{here}.{attribute} is {name(value)}" for attribute, value in facts.items()]
     start = f"type({here}) is {name(type(note.tensor))}"
     if note.owner is not None:
-        start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
+        start = f"type({here} := {expression(note.owner)}._grad) is {name(type(note.tensor))}"
     conditions += [f"{here}._level is None", f"type({here}._data) is {name(type(note.data))}"]
     guards.always.append(" and ".join([start, *conditions]))
+    _depend_on_counter(guards, note, expression)
+
+
+def _depend_on_counter(guards: Guards, note: TensorNote, expression: Callable[[TensorNote], str]) -> None:
+    """Behind the conditions of both tensors, which give them their names."""
+    if note.counts_with is not None:
+        guards.always.append(f"{expression(note)}._counter is {expression(note.counts_with)}._counter")
 
 
 def _is_apart(tensor: Any, others: Sequence[Tensor]) -> bool:

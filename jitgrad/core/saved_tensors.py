@@ -165,7 +165,8 @@ def _packing(node_type: type[Node]) -> type[Node]:
     body = {
         "saved": property(saved, lambda self, value: vars(self).__setitem__("saved", value)),
         "versions": property(versions, lambda self, value: vars(self).__setitem__("versions", value)),
-        "release": release, "__doc__": node_type.__doc__, "__module__": node_type.__module__, "packing": True,
+        "release": release, "plain_release": False, "packing": True,
+        "__doc__": node_type.__doc__, "__module__": node_type.__module__,
     }  # fmt: skip
     return type(node_type.__name__, (node_type,), body)
 

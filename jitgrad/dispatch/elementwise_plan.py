@@ -239,7 +239,8 @@ class ElementwiseNode(Node):
 
     def frees(self) -> bool:
         """Whether a second backward raises. PyTorch saves the number of a product as a tensor, so it does, too."""
-        return bool(self.saved or not self.plain_release)
+        plan = self.backward_plan
+        return bool(self.saved or (plan.scalar_names and plan.forward.op.grad_name in _WRAPPING))
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""

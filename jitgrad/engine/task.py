@@ -216,7 +216,7 @@ class Task:
         except RuntimeError:
             check_write(there)  # which lets inference tensors be written to in their mode
         node.vjp_into(grad, there)
-        if not self.keep and (node.saved or not node.plain_release):
+        if not self.keep and (not node.plain_release or node.saved):
             node.release()
         if special:
             self.leaves[edge] -= 1

@@ -1,5 +1,7 @@
 """Tensors that a recording knows in two ways, or that count writes together: the next run may have them apart."""
 
+import pytest
+
 import jitgrad as torch
 from tests.compiler.alike import check
 
@@ -95,3 +97,74 @@ def test_a_version_counter_of_two_arguments():
         return step, arguments, lambda: given
 
     check(make, recordings=None)
+
+
+def test_gradients_that_are_parts_of_one_tensor():
+    def make():
+        p, q = (torch.ones(2, requires_grad=True) for _ in range(2))
+        flat, other = torch.zeros(4), torch.zeros(4)
+        p.grad, q.grad = flat[:2], flat[2:]
+
+        def arguments(k):
+            if k == 3:
+                p.grad = other[:2]
+            return (torch.ones(2),)
+
+        def step(x):
+            (p * x + q * x).sum().backward()
+
+        return step, arguments, lambda: (flat, other)
+
+    check(make, recordings=None)
+
+
+def read_and_written(p):
+    p.grad.mul_(0.5)
+    return p.grad
+
+
+def updated(p):
+    with torch.no_grad():
+        p.sub_(p.grad)
+
+
+def differentiated(p):
+    (p * p).sum().backward()
+    return p.grad.sign()
+
+
+@pytest.mark.parametrize("step", [read_and_written, updated, differentiated])
+@pytest.mark.parametrize("inside", ["itself", "list", "dict"])
+def test_gradients_of_arguments(step, inside):
+    def make():
+        leaves = [torch.ones(2, requires_grad=True) for _ in range(3)]
+        for k, leaf in enumerate(leaves):
+            leaf.grad = torch.full((2,), k + 1.0)
+
+        def arguments(k):
+            leaf = leaves[k % 2 if k < 5 else 2]
+            return ({"itself": leaf, "list": [leaf], "dict": {"p": leaf}}[inside],)
+
+        def function(given):
+            return step(given["p"] if inside == "dict" else given[0] if inside == "list" else given)
+
+        return function, arguments, lambda: (leaves, [p.grad for p in leaves])
+
+    check(make, calls=8, recordings=1)
+
+
+def test_leaves_without_gradients_between_those_that_have_one():
+    def make():
+        leaves = []
+
+        def arguments(k):
+            if k % 2 == 0:
+                leaves.append(torch.ones(2, requires_grad=True))
+            return (leaves[-1],)
+
+        def step(x):
+            (x * 2).sum().backward()
+
+        return step, arguments, lambda: [x.grad for x in leaves]
+
+    check(make, recordings=2)

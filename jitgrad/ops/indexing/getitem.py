@@ -174,7 +174,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             return
     if grad_state.levels:
         if _is_fill(self, key, value):
-            self.masked_fill_(key, value)
+            self.masked_fill_(key, value)  # type: ignore[arg-type]  # it is none of NumPy's numbers
             return
     elif type(key) is Tensor and isinstance(value, (bool, int, float)) and not recorded:
         if _masks_all(self, key):
