@@ -60,9 +60,10 @@ def depend_on_tensor(
 
 
 def _depend_on_counter(guards: Guards, note: TensorNote, expression: Callable[[TensorNote], str]) -> None:
-    """Behind the conditions of both tensors, which give them their names."""
+    """Behind the conditions of both tensors, which give them their names. All that were never written to are alike."""
     if note.counts_with is not None:
-        guards.always.append(f"{expression(note)}._counter is {expression(note.counts_with)}._counter")
+        here, there = expression(note), expression(note.counts_with)
+        guards.always.append(f"{here}._counter is {there}._counter is not UNWRITTEN")
 
 
 def _is_apart(tensor: Any, others: Sequence[Tensor]) -> bool:

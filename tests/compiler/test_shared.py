@@ -82,16 +82,19 @@ def test_a_version_counter_of_an_argument_and_another_tensor():
     check(make, recordings=2)
 
 
-def test_a_version_counter_of_two_arguments():
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_version_counter_of_two_arguments(both, first):
     def make():
         base, given = torch.zeros(12), []
 
         def arguments(k):
-            given[:] = [base[:3], base[3:6]] if k % 2 else [torch.ones(3), torch.ones(3)]
+            given[:] = [base[:3], base[3:6]] if k % 2 == first else [torch.ones(3), torch.ones(3)]
             return given
 
         def step(x, y):
-            x.add_(1)
+            if both:
+                x.add_(1)
             y.mul_(x)
 
         return step, arguments, lambda: given

@@ -129,7 +129,7 @@ def _scalar(x: Tensor, warn: bool = True) -> Any:
     """The only element, for Python's conversions; ``warn`` where that loses a gradient, as PyTorch does for floats."""
     if x._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if warn and x._requires_grad:
+    if warn and x._requires_grad and grad_state.enabled:
         warn_once(_LOSES_GRADIENT)
     return x.item()
 

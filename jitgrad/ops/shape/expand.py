@@ -54,7 +54,8 @@ def _expanded(layout: Layout, size: tuple[int, ...]) -> tuple[tuple[int, ...], t
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({layout.ndim})"
         )
     shape, strides = [], []
-    for d, n in enumerate(size):
+    for d in range(len(size) - 1, -1, -1):  # as PyTorch: of several dims that don't fit the last is named
+        n = size[d]
         own = layout.shape[d - lead] if d >= lead else 1
         if n == -1 and d < lead:
             raise RuntimeError(
@@ -69,6 +70,8 @@ def _expanded(layout: Layout, size: tuple[int, ...]) -> tuple[tuple[int, ...], t
         shape.append(n)
         # A stride of 0 reads the same element all along a dim.
         strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
+    shape.reverse()
+    strides.reverse()
     # A new dim that repeats nothing has the stride that a contiguous one would have: that of all inner dims together.
     for d in range(lead - 1, -1, -1):
         if shape[d] == 1 and layout.ndim:
