@@ -201,9 +201,9 @@ def _run_once(
     outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
 ) -> tuple[Tensor | None, ...]:
     """The gradients that one run of the engine finds. ``unused``: None for an input not used, rather than an error."""
-    wanted = [_input_edge(t) for t in ins]
     outs = [*map(_stand_in, outs, grads)]
     edges, gradients = _roots(outs, grads)
+    wanted = [_input_edge(t) for t in ins]
     if state.levels and outermost_wrapped((*outs, *ins, *gradients)) is not None:
         found = gradients_of(outs, ins, gradients, create_graph, keep)
     else:

@@ -232,9 +232,14 @@ def _masks_all(x: Tensor, mask: Tensor) -> bool:
 
 
 def _is_fill(x: Tensor, key: Any, value: Any) -> bool:
-    """Whether ``x[key] = value`` is a fill under a mask of its shape: no place is then asked for, which a level may
-    not know."""
+    """Whether ``x[key] = value`` is a fill under a mask of its shape that is one for all samples of a batch.
+
+    jacfwd's batch, of which the user knows nothing, is of tangents; a mask that differs from sample to sample is an
+    error, as in PyTorch.
+    """
     if not isinstance(key, Tensor) or key.dtype is not bool_ or key.shape != x.shape or not key.ndim:
+        return False
+    if getattr(key._level, "give_batch", None) is None:
         return False
     return not value.ndim if isinstance(value, Tensor) else isinstance(value, (bool, int, float))
 
