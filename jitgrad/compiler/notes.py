@@ -68,9 +68,12 @@ class TensorNote:
         self.history_counts = False  # whether the run depends on whether it is a leaf
         self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
-        self.owner: TensorNote | None = None  # of which this is ``.grad``, and by that alone known
-        self.grad_is_known = False  # whether what was its ``.grad`` is known otherwise, too, and has to be that tensor
-        self.counts_with: TensorNote | None = None  # a tensor with the same version counter, which was written to
+        self.owner: TensorNote | None = None  # the tensor whose ``.grad`` this is, if the function reached it only so
+        # Whether its ``.grad`` is also an argument, the ``.grad`` of another tensor, or in an object that was read:
+        # then the recording holds only while ``.grad`` is that very tensor.
+        self.grad_is_known = False
+        # A tensor with the same version counter, to which the run's writes are credited: the two have to share one.
+        self.counts_with: TensorNote | None = None
 
 
 def hooks_of(tensor: Tensor) -> int:
@@ -375,7 +378,7 @@ class Notes:
             self.tensors[id(note.grad)].owner = note
 
     def _fix_grad(self, note: TensorNote) -> None:
-        """Let a recording depend on which tensor ``.grad`` is: it is that of two tensors, or known otherwise, too."""
+        """Let the recording hold only while ``.grad`` is this very tensor, which was reached in two ways."""
         note.grad_is_known = True
         self.tensors[id(note.grad)].owner = None
         if id(note.grad) in self.arguments:

@@ -253,7 +253,7 @@ class Recording:
             notes.fail(HOOKS)
         first = counters.setdefault(id(tensor._counter), note)
         writes = 0 if note.inference else tensor._counter[0] - first.version
-        if first is not note:  # whose writes are these; the next run may be given tensors that have a counter each
+        if first is not note:  # the writes are credited to that one, which is right only while they share a counter
             note.counts_with, writes = (first if writes else None), 0
         grad = tensor._grad
         new = grad is not note.grad or (grad is None and note.grad_written)  # there may be one in the next run

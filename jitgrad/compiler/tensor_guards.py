@@ -60,7 +60,11 @@ def depend_on_tensor(
 
 
 def _depend_on_counter(guards: Guards, note: TensorNote, expression: Callable[[TensorNote], str]) -> None:
-    """Behind the conditions of both tensors, which give them their names. All that were never written to are alike."""
+    """Add the condition that a tensor shares its version counter with the one that the run's writes are credited to.
+
+    The conditions of both come first: their text binds the variables of gradients. UNWRITTEN is the counter of every
+    tensor that was never written to, so that two of these share nothing.
+    """
     if note.counts_with is not None:
         here, there = expression(note), expression(note.counts_with)
         guards.always.append(f"{here}._counter is {there}._counter is not UNWRITTEN")

@@ -32,6 +32,10 @@ class Level:
 
     _numbers = itertools.count(1)
     randomness = ""  # vmap's argument: what random ops do inside; "" for transforms that have no say in it
+    # Called with (tensor, level) when samples are written into a tensor without a batch, which all of them share; None
+    # makes such a write an error, as PyTorch does. jacfwd sets it, because there every sample has the same value and
+    # only tangents differ: the user wrote to an ordinary tensor and sees no batch at all.
+    give_batch: Any = None
 
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False

@@ -165,7 +165,8 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
     """Call ``write`` with an array of ``x`` in row-major order, the dims permuted by ``order``.
 
     The array is the memory of ``x`` itself if that is in this order; else it is a copy, which is then written back.
-    Where elements share memory, as those of windows do, those are that have changed: the others have the old values.
+    If elements of ``x`` share memory, as those of overlapping windows do, only those that ``write`` has changed are
+    written back: the copies of the same element in other windows still hold its old value.
     """
     view = x if order is None else wrap(x._data.transpose(order), _transposed(x, order))
     if view._layout.contiguous:

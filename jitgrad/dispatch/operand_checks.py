@@ -136,7 +136,10 @@ def has_internal_overlap(layout: Layout) -> bool:
 
 
 def may_overlap(layout: Layout) -> bool:
-    """Whether two elements may have one place in memory: no dim's stride is beyond all that the smaller ones span."""
+    """Whether two elements may have one place in memory.
+
+    Surely not if the stride of each dim is larger than all that the dims of smaller strides span.
+    """
     if layout.contiguous:
         return False
     reach = 0

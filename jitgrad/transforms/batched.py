@@ -31,10 +31,6 @@ class Batch(Level):
     def __init__(self, size: int, randomness: str = "error"):
         super().__init__()
         self.size, self.randomness = size, randomness
-        # Called with (tensor, level) when samples are written into a tensor without a batch, which all of them share;
-        # None makes such a write an error, as PyTorch does. jacfwd sets it, because there every sample has the same
-        # value and only tangents differ: the user wrote to an ordinary tensor and sees no batch at all.
-        self.give_batch: Any = None
 
     def _new_layout(self, below: Layout) -> Layout:
         return Layout(below.numpy_dtype, tuple(below.shape[1:]), tuple(below.strides[1:]), below.device)

