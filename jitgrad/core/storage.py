@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from jitgrad.kernels.lazy_array import memory_of
 __all__ = [
     "UNWRITTEN",
     "allocator",
+    "array_address",
     "count_write",
     "counter_of",
     "device_of_array",
@@ -48,6 +50,21 @@ def count_write(tensor: Any) -> None:
         tensor._counter = [1]
     else:
         counter[0] += 1
+
+
+_WORD = ctypes.c_void_p.from_address
+_FIRST = object.__basicsize__  # where an array has the address of its first element: behind the fields of any object
+
+
+def array_address(array: np.ndarray[Any, Any]) -> int:
+    """The address of an array's first element: ``array.ctypes.data`` in a tenth of the time."""
+    return _WORD(id(array) + _FIRST).value or 0
+
+
+if array_address(_FEW := np.empty(2)[1:]) != _FEW.ctypes.data:  # NumPy's arrays may look otherwise one day
+
+    def array_address(array: np.ndarray[Any, Any]) -> int:
+        return array.ctypes.data
 
 
 def empty_for(layout: Layout) -> Any:

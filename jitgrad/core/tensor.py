@@ -13,7 +13,7 @@ from jitgrad.core.inference import check_requires_grad, is_inference, version
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import node_of, number_of
 from jitgrad.core.saved_versions import count_exchange, writes
-from jitgrad.core.storage import UNWRITTEN, counter_of
+from jitgrad.core.storage import UNWRITTEN, array_address, counter_of
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.core.transform_guards import API, refuse_inside
 from jitgrad.core.view_errors import stale_message
@@ -302,7 +302,7 @@ class Tensor:
 def address(tensor: Tensor) -> int:
     """The address in memory of a tensor's first element."""
     data = memory_of(tensor._data)
-    return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
+    return data.address if tensor._layout.device != "cpu" else array_address(data)
 
 
 _new = object.__new__  # without ``Tensor(...)``, whose call would go through type.__call__ and an __init__

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import byte_bounds
 from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout, array_shape, contiguous_strides, intern, is_dense
 from jitgrad.core.saved_versions import EXCHANGE
-from jitgrad.core.storage import empty_for
+from jitgrad.core.storage import array_address, empty_for
 from jitgrad.core.tensor import Tensor, address
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved, memory_of
 
@@ -52,12 +52,17 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
     if array.size == 0 or 0 in shape:  # NumPy's empty arrays may have no address of their own
         return np.empty(array_shape(tuple(shape), item), dtype)
     # NumPy's constructor checks bounds and takes contiguous buffers only, but is much quicker than the interface below.
+    owner, start = array.base, offset * item
     if offset >= 0 and array.flags.c_contiguous:
+        owner = array
+    elif type(owner) is np.ndarray:
+        start += array_address(array) - array_address(owner)
+    if type(owner) is np.ndarray:
         try:
-            return np.ndarray(shape, dtype, array, offset * item, [s * item for s in strides])
-        except (TypeError, ValueError):  # the view reaches beyond this array, into its owner's memory
+            return np.ndarray(shape, dtype, owner, start, [s * item for s in strides])
+        except (TypeError, ValueError):  # the view reaches beyond the owner, or that one has gaps itself
             pass
-    pointer = array.__array_interface__["data"][0] + offset * item
+    pointer = array_address(array) + offset * item
     made = np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
     return made if dtype.kind != "V" else made.view(dtype)  # bfloat16, which the interface has no name for
 
@@ -65,17 +70,30 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
 def restriding(source: Layout, view: Layout, offset: int = 0) -> Callable[[Any], Any]:
     """A function from an array of layout ``source`` to the ``view`` of its memory, as ``restrided`` returns it."""
     shape, strides, dtype = view.shape, view.strides, view.numpy_dtype
-    if not (source.contiguous and source.numel and view.numel and offset >= 0 and source.device == "cpu"):
-        return lambda array: restrided(array, shape, strides, offset, dtype if dtype != source.numpy_dtype else None)
     start, steps, array_of = offset * dtype.itemsize, tuple([s * dtype.itemsize for s in strides]), np.ndarray
+    as_it_is = source.contiguous and offset >= 0
+
+    def restride(array: Any) -> Any:
+        return restrided(array, shape, strides, offset, dtype if dtype != source.numpy_dtype else None)
 
     def take(array: Any) -> Any:
         try:
             return array_of(shape, dtype, array, start, steps)
         except (TypeError, ValueError):  # no array of NumPy's, or a view that reaches beyond it
-            return restrided(array, shape, strides, offset, dtype if dtype != array.dtype else None)
+            return restride(array)
 
-    return take
+    def take_of_owner(array: Any) -> Any:
+        try:
+            owner = array.base  # of a view of a view too: NumPy's arrays have one owner
+            if type(owner) is array_of:
+                return array_of(shape, dtype, owner, start + array_address(array) - array_address(owner), steps)
+        except (AttributeError, TypeError, ValueError):
+            pass
+        return restride(array)
+
+    if not (source.numel and view.numel and source.device == "cpu"):
+        return restride
+    return take if as_it_is else take_of_owner
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -126,7 +144,10 @@ def storage_of(tensor: Tensor) -> tuple[int, int]:
     if not isinstance(array, np.ndarray):
         owner = tensor if tensor._base is None else tensor._base
         return address(owner), extent(owner._layout.shape, owner._layout.strides) * owner._layout.dtype.itemsize
-    start, end = byte_bounds(owner_of(array))
+    owner = owner_of(array)
+    if owner.flags.forc:
+        return array_address(owner), owner.nbytes
+    start, end = byte_bounds(owner)
     return start, end - start
 
 
@@ -145,7 +166,7 @@ def _offset_in_owner(array: Any) -> int:
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    start, own = (a.__array_interface__["data"][0] for a in (owner, array))
+    start, own = array_address(owner), array_address(array)
     return int(own - start) // array.itemsize
 
 

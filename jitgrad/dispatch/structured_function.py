@@ -76,6 +76,9 @@ def apply({parameters}):
 """
 # The kinds of plain values are known by their types, without a call.
 _KIND = f"{OTHER} if {{0}}.__class__ in plain else argument_kind({{0}}), "
+# False only where an argument requires no grad for sure: a list, into which ``argument_kind`` looks, may have a tensor
+# that does.
+_MAY_REQUIRE = "{0} is not None and getattr({0}, '_requires_grad', True)"
 _KEY = {TENSOR_INPUT: "{}._layout, ", OPTIONAL: "None if {0} is None else {0}._layout, ",
         LIST_INPUT: "*map(layout_of, {}), ", ARGUMENT: "{}, ", VALUE: ""}  # fmt: skip
 _REQUIRES = {TENSOR_INPUT: "{}._requires_grad", OPTIONAL: "({0} is not None and {0}._requires_grad)",
@@ -94,9 +97,8 @@ _SCAN = """\
 def _apply_code(positional: int, required: tuple[bool, ...], inputs: tuple[int, ...]) -> CodeType:
     """The code of ``apply`` of an op that is not planned. inputs: its differentiable parameters."""
     names = [f"a{k}" for k in range(len(required))]
-    wanted = "grad_state.enabled" if inputs else "False"
-    if len(inputs) == 1:  # a list has no _requires_grad: it is left to argument_kind, which looks at its tensors
-        wanted += f" and getattr(a{inputs[0]}, '_requires_grad', True)"
+    flags = map(_MAY_REQUIRE.format, [names[k] for k in inputs])
+    wanted = f"grad_state.enabled and ({' or '.join(flags)})" if inputs else "False"
     return _code(
         _APPLY, names, positional, wanted=wanted, kinds="".join(map(_KIND.format, names)),
         unusual="_more or _named or " + "".join([f"{n} is absent or " for n, r in zip(names, required) if r]),

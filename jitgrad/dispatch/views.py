@@ -7,7 +7,7 @@ that an inplace op can give it a new history. The caller records the view.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref as reference
 
@@ -15,10 +15,12 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout, cache, intern, layout_of
 from jitgrad.core.saved_versions import writes
-from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.storage import UNWRITTEN, counter_of
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["layout_of_view", "view_maker", "view_of", "viewing"]
+__all__ = ["layout_of_view", "several_views", "view_maker", "view_of", "viewing"]
+
+new = object.__new__
 
 # ``counter_of`` is written out, and Tensor(...) not called, to save calls. Not ``wrap`` either: what observers of new
 # tensors set or count, a view has from its base.
@@ -91,6 +93,29 @@ def view_of(base: Tensor, data: Any, layout: Layout | None = None, kind: str = "
     if layout is None:
         layout = layout_of_view(base._layout, data)
     return _view(base, data, layout, kind)
+
+
+def several_views(x: Tensor, places: Sequence[tuple[Any, Layout]]) -> tuple[Tensor, ...]:
+    """Views of ``x``, all of its dtype, at (index, layout) pairs. PyTorch refuses writes into one of several views."""
+    data = x._data
+    if x._view_kind or not grad_state.enabled or grad_state.inference:
+        return tuple([_view(x, data[place], layout, "multi") for place, layout in places])
+    counter, root, parts = counter_of(x), x if x._base is None else x._base, []
+    for place, layout in places:
+        part = new(Tensor)
+        part._data, part._layout, part._counter, part._base = data[place], layout, counter, root
+        part._view_kind = "multi"
+        parts.append(part)
+    if x._layout.dtype.category >= 2:
+        if root._views is None:
+            root._views = []
+        count = len(root._views)
+        if count >> 5 == (count + len(parts)) >> 5:
+            root._views += map(reference, parts)
+        else:
+            for part in parts:
+                _add_view(root, part)
+    return tuple(parts)
 
 
 def layout_of_view(base: Layout, data: Any) -> Layout:

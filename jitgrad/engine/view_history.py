@@ -25,9 +25,10 @@ from jitgrad.dispatch.strides import check_bounds, empty_with_strides, extent, o
 from jitgrad.dispatch.structured import Structured
 from jitgrad.engine.exchanged_data import StridedCopy
 from jitgrad.kernels.lazy_array import has_bits
+from jitgrad.ops.shape.as_strided import AsStrided
 from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
 from jitgrad.ops.shape.lazy_view import Conj, NegView, resolve_conj
-from jitgrad.ops.shape.slicing import AsStrided, zeros_of
+from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["CopySlices", "Place"]
 

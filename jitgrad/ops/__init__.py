@@ -21,7 +21,7 @@ from typing import Any
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
 from jitgrad.ops import fft, nn, random, sparse  # what they publish late
-from jitgrad.ops.shape import complex_view, copy, expand, join, permute, slicing, subclasses, view
+from jitgrad.ops.shape import as_strided, complex_view, copy, expand, join, permute, slicing, subclasses, view
 from jitgrad.ops.creation import constants, conversion, fill, from_data, ranges, type_info
 from jitgrad.ops.memory import dlpack, pickled
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors

@@ -21,6 +21,7 @@ __all__ = [
     "add_strided",
     "embed",
     "embed_large",
+    "fill_rows",
     "first_outside",
     "fold_index",
     "put_rows",
@@ -70,6 +71,12 @@ def row_pieces(x, index, out):
 def fill_pieces(index, out, value):
     """``write_pieces`` of a number."""
     return write_pieces(index, index, out)
+
+
+def filled_row_pieces(index, out, value):
+    """``write_pieces`` of a number in whole rows."""
+    outer, n, inner = out.shape
+    return (outer if outer > 1 else inner if inner >= WIDE_ROWS else n), index.size * inner
 
 
 def write_part(outer, n, inner, begin, end, wide):
@@ -153,6 +160,20 @@ def write_rows(name: str, combine: Callable[..., Any]) -> Loop:
 
 put_rows = write_rows("put_rows", put)  # the last of several wins
 add_rows = write_rows("add_rows", add)
+
+
+@loop(pieces=filled_row_pieces, dtype_from="out")
+def fill_rows(index, out, value, begin, end):
+    """out[o, index[j]] = value: out (outer, n, inner)."""
+    n, inner = out.shape[1], out.shape[2]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE_ROWS)
+    target = out.reshape(out.size)
+    for o in range(first, last):
+        for j in range(index.size):
+            place = index[j]
+            if low <= place < high:
+                to = (o * n + place) * inner
+                target[to + left : to + right] = value
 
 
 @loop(split=("x", "out"))

@@ -9,7 +9,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
 from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["INSERTED", "kth", "median", "mode", "select", "sort", "sort_short", "sort_short_along"]
+__all__ = ["INSERTED", "kth", "median", "median_short", "mode", "select", "sort", "sort_short", "sort_short_along"]
 
 INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
 
@@ -116,20 +116,25 @@ def rank_range(row):
     return low, high
 
 
+def insert_in_order(row, ranks, places, descending):
+    """Sort a row by insertion: the ranks of its elements in order, and where in the row these lie."""
+    for i in range(row.size):
+        rank, at = rank_of(row[i]), i
+        # ~ turns the order of integers round. Equal elements are not passed: they keep their order.
+        rank = ~rank if descending else rank
+        while at > 0 and ranks[at - 1] > rank:
+            ranks[at], places[at] = ranks[at - 1], places[at - 1]
+            at -= 1
+        ranks[at], places[at] = rank, i
+
+
 @loop(split=("x", "values", "index"))
 def sort_short(x, values, index, descending):
     """`sort` of rows of at most INSERTED elements, by insertion."""
     ranks = scratch(INSERTED, np.int64)
     for r in range(x.shape[0]):
         row, target, places = x[r], values[r], index[r]
-        for i in range(row.size):
-            rank, at = rank_of(row[i]), i
-            # ~ turns the order of integers round. Equal elements are not passed: they keep their order.
-            rank = ~rank if descending else rank
-            while at > 0 and ranks[at - 1] > rank:
-                ranks[at], places[at] = ranks[at - 1], places[at - 1]
-                at -= 1
-            ranks[at], places[at] = rank, i
+        insert_in_order(row, ranks, places, descending)
         for i in range(row.size):
             target[i] = row[places[i]]
 
@@ -326,7 +331,7 @@ def _commonest(x, places, values, index):
 def median(x, values, index, skip_nan):
     """The lower of the two middle elements of each row: of those that are not NaN, or else the first NaN if any is."""
     ordered, places = np.empty_like(x), np.empty(x.shape, np.int64)
-    (sort_short if x.shape[1] <= INSERTED else sort).call(x, ordered, places, False)
+    sort.call(x, ordered, places, False)
     _middle.call(ordered, places, values, index, skip_nan)
 
 
@@ -334,10 +339,26 @@ def median(x, values, index, skip_nan):
 def _middle(x, places, values, index, skip_nan):
     """The same of rows in order, whose NaN are last."""
     for r in range(x.shape[0]):
-        row, numbers = x[r], x.shape[1]
-        while numbers and row[numbers - 1] != row[numbers - 1]:
-            numbers -= 1
-        at = numbers
-        if skip_nan or numbers == row.size:
-            at = max(numbers - 1, 0) // 2
-        values[r, 0], index[r, 0] = row[at], places[r, at]
+        at = middle_of(x[r], skip_nan)
+        values[r, 0], index[r, 0] = x[r, at], places[r, at]
+
+
+def middle_of(row, skip_nan):
+    """Where in a row in order its median is."""
+    numbers = row.size
+    while numbers and row[numbers - 1] != row[numbers - 1]:
+        numbers -= 1
+    return max(numbers - 1, 0) // 2 if skip_nan or numbers == row.size else numbers
+
+
+@loop(split=("x", "values", "index"))
+def median_short(x, values, index, skip_nan):
+    """`median` of rows of at most INSERTED elements."""
+    ranks, places, ordered = scratch(INSERTED, np.int64), scratch(INSERTED, np.int64), scratch(INSERTED, T)
+    for r in range(x.shape[0]):
+        row = x[r]
+        insert_in_order(row, ranks, places, False)
+        for i in range(row.size):
+            ordered[i] = row[places[i]]
+        at = middle_of(ordered[: row.size], skip_nan)
+        values[r, 0], index[r, 0] = ordered[at], places[at]

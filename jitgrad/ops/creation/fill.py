@@ -96,6 +96,14 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 method(copy_, fast=True)
 
 
+@planned("x")
+def _write_zeros(x):
+    """Write zeros to ``x``."""
+    if not x.contiguous or x.device != "cpu" or x.dtype.is_half:
+        return lambda x: fill_array(x._data, x._layout, 0)
+    return Launches([(kernels.fill, Read("x", (x.numel,)), x.numpy_dtype.type(0).item())], [], 0)
+
+
 class Zero(Overwriting, public="method"):
     """Set all elements to zero."""
 
@@ -104,16 +112,7 @@ class Zero(Overwriting, public="method"):
     reference = np.zeros_like
     samples = cases(lambda: (draw(2, 3),))
 
-    def write(x):
-        _write_zeros(x)
-
-
-@planned("x")
-def _write_zeros(x):
-    """Write zeros to ``x``."""
-    if not x.contiguous or x.device != "cpu" or x.dtype.is_half:
-        return lambda x: fill_array(x._data, x._layout, 0)
-    return Launches([(kernels.fill, Read("x", (x.numel,)), x.numpy_dtype.type(0).item())], [], 0)
+    write = _write_zeros
 
 
 class Fill(Overwriting):

@@ -13,7 +13,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
 from jitgrad.core.errors import invalid_combination, scalar_type, type_name
-from jitgrad.core.layout import Size, layout_of
+from jitgrad.core.layout import Layout, Size, cache, layout_of
 from jitgrad.core.settings import set_default_dtype
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import warn_once
@@ -256,7 +256,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the memory of a NumPy array: writing to one changes the other."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    _check_array(array)
+    key = array.dtype, array.shape, array.strides
+    layout = _layouts.get(key)
+    if layout is None:
+        _check_array(array)
+        layout = _layouts[key] = layout_of(array)
     if not array.flags.writeable:
         warn_once(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
@@ -268,7 +272,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
     elif isinstance(array.base, np.ndarray):
         # The storage is to begin with this array, not with the one that it is cut from.
         array = np.asarray(memoryview(array))  # type: ignore[arg-type]
-    return wrap(array, layout_of(array))
+    return wrap(array, layout)
+
+
+_layouts: dict[Any, Layout] = cache()  # of tensors on arrays, by the arrays' dtype, shape and strides
 
 
 def writable(array: np.ndarray) -> np.ndarray:

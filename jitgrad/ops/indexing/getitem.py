@@ -26,7 +26,7 @@ from jitgrad.kernels.launch import check_observers
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_pattern import planned_fold
-from jitgrad.ops.indexing.index_put import Index, put, put_at, resolve
+from jitgrad.ops.indexing.index_put import Index, fill_at, put, put_at, resolve
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.expand import Unsqueeze
@@ -186,6 +186,9 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
         check_history(self, recorded)
         places, pattern = fold.resolve(given)
+        if not recorded and value.__class__ in _PLAIN and _is_plain_target(self):
+            if fill_at(self, places, pattern, convert_number(value, self._layout.dtype)):
+                return
         put_at(self, places, pattern, value if isinstance(value, Tensor) else _number_like(value, self), False)
         return
     if key is False:  # it names no element: nothing is written, and nothing recorded
@@ -211,10 +214,7 @@ def _set_numbers(x: Tensor, part: Any, value: Any) -> bool:
 
     False, and nothing done, where the checks and the recorder need one.
     """
-    base = x._base
-    if value.__class__ not in _PLAIN or scopes or x._layout.dtype.is_half or (base is not None and base._requires_grad):
-        return False
-    if is_inference(x):
+    if value.__class__ not in _PLAIN or not _is_plain_target(x):
         return False
     layout = layout_of_view(x._layout, part)
     if not layout.contiguous:
@@ -225,6 +225,14 @@ def _set_numbers(x: Tensor, part: Any, value: Any) -> bool:
 
 
 _PLAIN = frozenset({int, float, bool})
+
+
+def _is_plain_target(x: Tensor) -> bool:
+    """Whether a write into ``x`` that isn't recorded only has to be counted."""
+    base = x._base
+    if scopes or x._layout.dtype.is_half or (base is not None and base._requires_grad):
+        return False
+    return not is_inference(x)
 
 
 def _masks_all(x: Tensor, mask: Tensor) -> bool:

@@ -11,7 +11,7 @@ from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.saved_tensors import SavedTensor
-from jitgrad.core.storage import counter_of
+from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -19,7 +19,7 @@ from jitgrad.dispatch.copying import copy_to_layout, copying, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history, check_tensors, is_same_memory, overlapping
-from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import Launches, Number, Read, Written, compiled, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
@@ -34,7 +34,7 @@ from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.expand import Expand, summed_to
 from jitgrad.ops.shape.slicing import zeros_of
 
-__all__ = ["Index", "IndexPut", "put", "resolve"]
+__all__ = ["Index", "IndexPut", "fill_at", "put", "put_at", "resolve"]
 
 
 def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
@@ -247,6 +247,25 @@ def put_at(x: Tensor, places: Tensor, pattern: Pattern, values: Tensor, accumula
     if len(shape) > want:
         values = values.reshape(shape[len(shape) - want :])
     return IndexPut.inplace(x, places, values, pattern, accumulate)
+
+
+def fill_at(x: Tensor, places: Tensor, pattern: Pattern, number: Any) -> bool:
+    """Write a number, which the dtype of ``x`` holds, at places that were resolved; nothing is recorded.
+
+    False, and nothing done, for memory of another order than the places count.
+    """
+    layout = x._layout
+    if pattern.order is not None or not layout.contiguous or layout.device != "cpu":
+        return False
+    _fill_rows(x, places, pattern.blocks, number)
+    count_write(x)
+    return True
+
+
+@planned("x", "places", numbers=("number",))
+def _fill_rows(x, places, blocks, number):
+    filling = kernels.fill_rows, Read("places", (places.numel,)), Read("x", blocks), Number("number")
+    return Launches([filling], [], 0)
 
 
 @functools.lru_cache(CAPACITY)

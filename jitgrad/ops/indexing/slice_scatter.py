@@ -19,8 +19,9 @@ from jitgrad.dispatch.strides import extent, storage_of
 from jitgrad.dispatch.structured import View
 from jitgrad.ops.indexing.places import written
 from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.shape.as_strided import AsStrided
 from jitgrad.ops.shape.copy import Clone, cast_gradient, contiguous
-from jitgrad.ops.shape.slicing import AsStrided, Diagonal, Select, Slice, zeros_of
+from jitgrad.ops.shape.slicing import Diagonal, Select, Slice, zeros_of
 
 __all__ = ["DiagonalScatter", "SelectScatter", "SliceScatter"]
 

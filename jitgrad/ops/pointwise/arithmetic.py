@@ -151,6 +151,8 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 def _refuse_zero(input: Any, other: Any) -> None:
     """Integer division by zero is an error, as on PyTorch's CPU, if there is an element to divide."""
+    if other.__class__ in (int, float) and other != 0:
+        return
     if isinstance(input, Tensor) and not input._layout.numel:
         return
     if _category((input, other)) != 1:
@@ -236,10 +238,10 @@ method(table.div.operation.inplace, "true_divide_", fast=True)
 def floor_divide(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
     """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
     _refuse_zero(input, other)
+    required = getattr(input, "_requires_grad", False) or getattr(other, "_requires_grad", False)
+    if not (required and grad_state.enabled) and (inplace or not grad_state.levels):
+        return apply(table.div_floor, input, other, inplace=inplace)
     if inplace:
-        recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
-        if not recorded:
-            return apply(table.div_floor, input, other, inplace=inplace)
         # The write is not recorded, so what recording would have refused is checked here.
         check_inplace_target(input, True)
         apply(table.div_floor, input.detach(), other.detach() if isinstance(other, Tensor) else other, inplace=inplace)

@@ -6,6 +6,7 @@ a tensor of some layout becomes one, and what the result looks like.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels import threads
@@ -42,7 +43,8 @@ class ReductionPlan:
     """The contiguous blocks (outer, n, inner) as which kernels read a layout, to reduce ``dims``: n elements each.
 
     order    the dims as they are read; the reduced ones are neighbours
-    ready    memory lies in that order; otherwise the tensor is copied first
+    ready    memory lies in that order; otherwise the tensor is copied first: ``copy`` makes it row-major, once its
+             dims are in that order, which gives it the layout ``moved``
     natural  memory is row-major as it is, so that reshaping is enough
     flat     inner is 1: kernels for rows take (outer, n), which spares them a loop
     source   the shape of the blocks that are read: (outer, n), or (outer, n, inner)
@@ -51,8 +53,11 @@ class ReductionPlan:
     short    too little to be cut for several threads
     """
 
+    moved: Layout
+    copy: Callable[[Tensor], Tensor] | None
+
     __slots__ = (
-        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "shape", "short",
+        "blocks", "copy", "device", "dims", "flat", "moved", "n", "natural", "ones", "order", "ready", "shape", "short",
         "source", "target",
     )  # fmt: skip
 
@@ -73,6 +78,7 @@ class ReductionPlan:
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         # Below STREAMED elements a reduction takes less time than waking a thread; a device cuts long rows by itself.
         self.short = self.n < CHUNKS or layout.numel < STREAMED or layout.device != "cpu"
+        self.moved, self.copy = layout, None  # planned when it is first needed
 
     def read(self, x: Tensor) -> Any:
         """The values of a tensor of this layout as a contiguous array of shape ``source``."""
@@ -82,10 +88,12 @@ class ReductionPlan:
         return data.reshape(self.source)
 
     def _copied(self, x: Tensor) -> Any:
-        data = x._data.transpose(self.order)
-        strides = tuple(s // data.itemsize for s in data.strides)
-        layout = intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device)
-        return copy_to_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
+        if self.copy is None:
+            layout = x._layout
+            shape, strides = [tuple([of[d] for d in self.order]) for of in (layout.shape, layout.strides)]
+            self.moved = intern(layout.numpy_dtype, shape, strides, layout.device)
+            self.copy = copying(self.moved, intern(layout.numpy_dtype, shape, None, layout.device))
+        return self.copy(wrap(x._data.transpose(self.order), self.moved))._data
 
     def tensor(self, blocks: Any, layout: Layout) -> Tensor:
         """The tensor of ``layout``'s shape whose elements lie in an array of shape ``source``."""

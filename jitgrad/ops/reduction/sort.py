@@ -250,7 +250,8 @@ def _median(x: Layout, dim: int, keepdim: bool, skip_nan: bool, results: Any) ->
     d = normalize_dim(dim, x.ndim)
     if x.ndim and not x.shape[d]:
         raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
-    return _one_along(kernels.median, x, dim, keepdim, skip_nan, results)
+    short = not x.ndim or x.shape[d] <= kernels.INSERTED
+    return _one_along(kernels.median_short if short else kernels.median, x, dim, keepdim, skip_nan, results)
 
 
 class MedianDim(OneChosenAlongDim):

@@ -1,10 +1,10 @@
 """Ops that return a tensor's elements under another shape, order or layout: views, and copies that only move values.
 
-Here live views (``view.py``, ``permute.py``, ``expand.py``, ``slicing.py``, ``complex_view.py``, ``dtype_view.py``,
-``lazy_view.py``), the same in place (``inplace_views.py``), copies and casts (``copy.py``), and what splits, joins,
-repeats and reorders (``split.py``, ``join.py``, ``rearrange.py``). No arithmetic but signs of views: an element of a
-result is an element of an input, or zero. Choosing elements by the values of an index tensor belongs in ``indexing``,
-making tensors without an input in ``creation``.
+Here live views (``view.py``, ``permute.py``, ``expand.py``, ``slicing.py``, ``as_strided.py``, ``complex_view.py``,
+``dtype_view.py``, ``lazy_view.py``), the same in place (``inplace_views.py``), copies and casts (``copy.py``), and what
+splits, joins, repeats and reorders (``split.py``, ``join.py``, ``rearrange.py``). No arithmetic but signs of views: an
+element of a result is an element of an input, or zero. Choosing elements by the values of an index tensor belongs in
+``indexing``, making tensors without an input in ``creation``.
 
 A new op derives from ``SliceView`` if it views some of the elements (gradient and batch rule follow from ``forward``),
 from ``Reshaping`` if it views all of them in their order, from ``SplitView`` if it returns several views,

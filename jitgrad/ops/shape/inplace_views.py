@@ -25,9 +25,9 @@ from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.lazy_array import memory_of, with_bits_of
+from jitgrad.ops.shape.as_strided import as_strided
 from jitgrad.ops.shape.expand import Unsqueeze, squeeze
 from jitgrad.ops.shape.permute import T, Transpose
-from jitgrad.ops.shape.slicing import as_strided
 
 __all__: list[str] = []
 

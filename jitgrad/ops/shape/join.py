@@ -25,7 +25,7 @@ from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured, View
-from jitgrad.dispatch.views import view_maker
+from jitgrad.dispatch.views import several_views
 from jitgrad.kernels.direct_call import DIRECT_BYTES
 from jitgrad.kernels.launch import launch, observers
 from jitgrad.kernels.loops.join import MOST_LOOPS, Join, Part, compiled_join, join
@@ -301,9 +301,7 @@ class SplitView(View, abstract=True):
 
 def parts_at(places: Sequence[tuple[Any, Layout]]) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """The plan of several views; places: index and layout of each."""
-    # "multi": PyTorch refuses writes into one of several views.
-    views = [view_maker("x._data[place]", constants="place")(layout, "multi", place) for place, layout in places]
-    return lambda x: tuple([view(x) for view in views])
+    return lambda x: several_views(x, places)
 
 
 class Unbind(SplitView):

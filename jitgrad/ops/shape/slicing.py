@@ -1,4 +1,4 @@
-"""Views of some of a tensor's elements: select, slice, narrow, diagonal, unfold, as_strided.
+"""Views of some of a tensor's elements: select, slice, narrow, diagonal, unfold.
 
 The gradient of such a view is zero at the elements that it does not show: ``Embedded`` makes it.
 """
@@ -14,16 +14,15 @@ import numpy as np
 
 from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, address, wrap
-from jitgrad.core.wrapped import innermost_tensor
-from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
-from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.sizes import int_argument, ints_argument
-from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
+from jitgrad.dispatch.registry import fast_method
+from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.strides import extent, restrided
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
 from jitgrad.kernels.launch import launch
@@ -32,7 +31,7 @@ from jitgrad.kernels.past_caches import STREAMED_BYTES
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.view import relaying
 
-__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "slicing", "with_size", "without_dim", "zeros_of"]
+__all__ = ["Embedded", "Select", "Slice", "SliceView", "slicing", "with_size", "without_dim", "zeros_of"]
 
 
 def zeros_of(layout: Layout) -> Tensor:
@@ -322,105 +321,3 @@ class Unfold(SliceView, public="method"):
         between = stride * step if count > 1 else min(stride * step, 1 << 59)
         return relaying(x_layout, (*shape[:d], count, *shape[d + 1 :], size),
                         (*strides[:d], between, *strides[d + 1 :], stride))  # fmt: skip
-
-
-def _as_strided_batched(call: BatchedCall) -> Any:
-    """The samples lie one batch stride apart in memory, and within each the view lies alike."""
-    x = call["x"]
-    return call.run(size=(call.size, *call["size"]), stride=(x._layout.strides[0], *call["stride"]))
-
-
-def _may_overlap(layout: Layout) -> bool:
-    """Whether elements may share places in memory: False if each stride steps over all that smaller ones reach."""
-    reach = 0
-    for stride, n in sorted((s, n) for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
-        if stride <= reach:
-            return True
-        reach += stride * (n - 1)
-    return False
-
-
-class AsStrided(SliceView):
-    """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
-
-    batch = _as_strided_batched
-    name, overlapping = "as_strided_from", True
-    linear: ClassVar[tuple[str, ...]] = ()  # not even in x: its tangent may have other strides
-    samples = cases(
-        lambda: (draw(3, 4), (3, 3), (2, 1), 1),
-        lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),
-    )
-
-    def plan(x_layout, size, stride, offset):
-        return relaying(x_layout, size, stride, offset)
-
-    def grad_x(g, x_layout, size, stride, offset):
-        # x and the view may each show memory that the other does not. So g is embedded in a storage, one-dimensional
-        # and row-major, that holds both; ``before`` is how far the view begins before x. Of this, x's place is taken.
-        before = max(-offset, 0)
-        count = max(extent(x_layout.shape, x_layout.strides), extent(size, stride) + offset) + before
-        storage = dense_layout(x_layout.numpy_dtype, count, x_layout.device)
-        whole = Embedded.apply(g, storage, AsStrided, (size, stride, offset + before))
-        if _may_overlap(x_layout):  # elements of x that have one place share the gradient of that place
-            ones = filled(intern(g._layout.numpy_dtype, x_layout.shape, None, x_layout.device), 1)
-            whole = whole / Embedded.apply(ones, storage, AsStrided, (x_layout.shape, x_layout.strides, before))
-        return AsStrided.apply(whole, x_layout.shape, x_layout.strides, before)
-
-
-@public
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A view of the tensor's memory by shape and strides; elements may overlap.
-
-    RuntimeError for negative strides, and where the memory ends before the view does.
-    """
-    size, stride = ints_argument("as_strided", "size", 2, size), ints_argument("as_strided", "stride", 3, stride)
-    if storage_offset is not None:
-        storage_offset = int_argument("as_strided", "storage_offset", 4, storage_offset)
-    if any(s < 0 for s in stride):
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
-        )
-    if is_batch(input):
-        return _as_strided_sample(input, size, stride, storage_offset)
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
-    # PyTorch counts storage_offset from the beginning of the storage, AsStrided from that of the input.
-    item, (storage, have) = input._layout.dtype.itemsize, storage_of(input)
-    own = (address(input) - storage) // item if input._layout.numel else 0
-    start = own if storage_offset is None else storage_offset
-    check_bounds(size, stride, start, item, have)
-    return AsStrided.apply(input, size, stride, start - own)
-
-
-def _as_strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Tensor:
-    """``as_strided`` inside a vmap: RuntimeError where the view leaves the memory of its own sample.
-
-    ``storage_offset`` counts as it would for the first sample of the batch.
-    """
-    if len(size) != len(stride):
-        raise RuntimeError(
-            "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
-            f"Got size {list(size)} and stride {list(stride)}"
-        )
-    own = innermost_tensor(x).storage_offset()
-    start = own if storage_offset is None else storage_offset
-    room, need = extent(x._layout.shape, x._layout.strides), extent(size, stride)
-    if need and (not room or start < own or start + need > own + room):
-        raise RuntimeError(
-            f"result = tensor.as_strided({list(size)}, {list(stride)}, {start}) can access memory outside of `tensor`. "
-            f"{_reach(start, need, own, room)}. This is not supported inside of vmap, please try to rewrite the "
-            "`as_strided` call as a sequence of PyTorch view operations"
-        )
-    return AsStrided.apply(x, size, stride, start - own)
-
-
-def _reach(start: int, need: int, own: int, room: int) -> str:
-    """Which memory ``need`` elements from ``start`` on take, and which the tensor has, in PyTorch's words."""
-    if not room:
-        return (
-            "`tensor` has no storage but the passed-in (size, stride, storage_offset) imply a result with some storage"
-        )
-    return (
-        f"`result` can access some memory in range [{start}, {start + need}], but `tensor` can only access some memory "
-        f"in range [{own}, {own + room}]"
-    )

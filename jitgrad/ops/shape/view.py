@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import aligned, sized
@@ -100,27 +101,45 @@ class UnsafeView(Structured):
         return reshaped(g, x_layout.shape)
 
 
-# {(layout, shape as it was asked for) or (layout, first dim, last dim) of flatten: (function, shape without -1)}
-_RESHAPES: dict[Any, tuple[Any, tuple[int, ...]]] = cache()
-_VIEWS: dict[Any, tuple[int, ...]] = cache()  # by layout and arguments of ``view``: the shape without -1
+class _Planned(NamedTuple):
+    """How tensors of one layout get another shape: ``shown(x)`` where nothing is recorded, else ``apply(x, shape)``.
+
+    The two are one op; the first knows its plan already.
+    """
+
+    apply: Callable[[Tensor, tuple[int, ...]], Tensor]
+    shape: tuple[int, ...]  # without -1
+    shown: Callable[[Tensor], Tensor]
+
+
+# By layout and shape as it was asked for, or the first and the last dim of flatten.
+_RESHAPES: dict[Any, _Planned] = cache()
+_VIEWS: dict[Any, _Planned] = cache()  # by layout and arguments of ``view``
 _INTS = frozenset({int})
 
 
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """``reshape`` for rules: the shape is a tuple of ints."""
-    apply, full = _RESHAPES.get((x._layout, shape)) or _plan_reshape(x._layout, shape)
-    return apply(x, full)
+    apply, full, shown = _RESHAPES.get((x._layout, shape)) or _plan_reshape(x._layout, shape)
+    return apply(x, full) if x._requires_grad and grad_state.enabled else shown(x)
 
 
-def _plan_reshape(layout: Layout, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """(the op that reshapes, the shape without -1): a view where strides allow it, else a copy."""
+def _plan_reshape(layout: Layout, shape: tuple[int, ...]) -> _Planned:
+    """A view where strides allow it, else a copy."""
     full = infer_size(shape, layout.numel)
     if view_strides(layout, full) is None:
-        op: Any = _copied
+        made = _Planned(_copied, full, lambda x: _copied(x, full))
     else:  # two ops, as PyTorch's nodes have two names
-        op = (Reshaped if layout.contiguous else ReshapeAlias).apply
-    found = _RESHAPES[layout, shape] = op, full
-    return found
+        made = _plan_view(Reshaped if layout.contiguous else ReshapeAlias, layout, full)
+    _RESHAPES[layout, shape] = made
+    return made
+
+
+def _plan_view(op: type[Reshaping], layout: Layout, shape: tuple[int, ...]) -> _Planned:
+    """As ``op`` does it; of wrapped tensors, each of whose levels has layouts of its own, always by way of the op."""
+    if layout is not intern(layout.numpy_dtype, layout.shape, layout.strides, layout.device):
+        return _Planned(op.apply, shape, lambda x: op.apply(x, shape))
+    return _Planned(op.apply, shape, op.plan(layout, shape))
 
 
 def _copied(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -133,8 +152,8 @@ def reshape(self: Tensor, *each: Any, shape: Any = None) -> Tensor:
     One size may be -1. RuntimeError where the numbers of elements differ.
     """
     wanted = size_argument("reshape", each, "shape", shape)
-    apply, full = _RESHAPES.get((self._layout, wanted)) or _plan_reshape(self._layout, wanted)
-    return apply(self, full)
+    apply, full, shown = _RESHAPES.get((self._layout, wanted)) or _plan_reshape(self._layout, wanted)
+    return apply(self, full) if self._requires_grad and grad_state.enabled else shown(self)
 
 
 method(reshape, fast=True)
@@ -150,21 +169,19 @@ def _reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
 public(_reshape, "reshape", method_too=False)
 
 
-def _planned_view(x: Tensor, sizes: tuple[Any, ...]) -> tuple[int, ...] | None:
-    try:
-        return _VIEWS.get((x._layout, sizes))
-    except TypeError:  # a list among them
-        return None
-
-
 def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same memory in another shape, or read as another dtype.
 
     RuntimeError where the strides would need a copy; see ``reshape``.
     """
     if each and each[0].__class__ is int is each[-1].__class__ and size is None and dtype is None:
-        if (full := _planned_view(self, each)) is not None:
-            return Reshaped.apply(self, full)
+        try:
+            found = _VIEWS.get((self._layout, each))
+        except TypeError:  # a list among them
+            found = None
+        if found is not None:
+            apply, full, shown = found
+            return apply(self, full) if self._requires_grad and grad_state.enabled else shown(self)
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
     if (not each and size is None) or (len(each) > 1 and not is_int(each[0])):
@@ -174,7 +191,7 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
     wanted = size_argument("view", each, "size", size)
     result = Reshaped.apply(self, wanted)
     if _INTS.issuperset(map(type, each)):  # no bool, which is equal to an int
-        _VIEWS[self._layout, each] = result._layout.shape
+        _VIEWS[self._layout, each] = _plan_view(Reshaped, self._layout, result._layout.shape)
     return result
 
 
@@ -202,7 +219,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if start_dim.__class__ is end_dim.__class__ is int:
         found = _RESHAPES.get((input._layout, start_dim, end_dim))
         if found is not None:
-            return found[0](input, found[1])
+            apply, full, shown = found
+            return apply(input, full) if input._requires_grad and grad_state.enabled else shown(input)
     shape = input._layout.shape
     start = normalize_dim(int_argument("flatten", "start_dim", 2, start_dim), len(shape))
     end = normalize_dim(int_argument("flatten", "end_dim", 3, end_dim), len(shape))
