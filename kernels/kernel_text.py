@@ -30,6 +30,7 @@ IMPORTED: _Words = (
     (" draw(", "random_draw", "draw"),
     ("scratch(", "words/scratch", "scratch"),
     ("prefetch(", "words/prefetch", "prefetch"),
+    (" fma(", "words/fma", "fma"),
     (" stream(", "words/stream", "drain, stream"),
     (" gemm(", "words/gemm", "gemm"),
     (" gemm_part(", "words/gemm", "gemm_part"),

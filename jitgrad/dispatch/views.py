@@ -111,7 +111,7 @@ def several_views(x: Tensor, places: Sequence[tuple[Any, Layout]]) -> tuple[Tens
             root._views = []
         count = len(root._views)
         if count >> 5 == (count + len(parts)) >> 5:
-            root._views += map(reference, parts)
+            root._views.extend(map(reference, parts))
         else:
             for part in parts:
                 _add_view(root, part)

@@ -198,8 +198,9 @@ def elementwise_text(
     repeated = [a for a, step in zip(arrays, row_steps, strict=False) if not step]
     walked = [a for a in arrays if a not in once and a not in repeated]
     # Strided loops have no block to test beforehand.
-    near_body, limits = ([], {}) if strided else near(body, walked, dtype)
-    index = "{0}_block[i]" if limits or streamed else "{0}_array[i]"
+    near_body, limits, tests = ([], {}, []) if strided else near(body, walked, [*scalars, *once], dtype)
+    blocked = bool(limits or tests)
+    index = "{0}_block[i]" if blocked or streamed else "{0}_array[i]"
     if strided:
         index = _TILE_INDEX if tiled else "{0}_array[{0}_at + i]" if row_steps else _ROW_INDEX
     stored = "{0}_buffer[i]" if streamed else index
@@ -222,6 +223,10 @@ def elementwise_text(
             f"near &= (T({low}) <= {load}) & ({load} <= T({high}))"
             for a, (low, high) in limits.items()
             for load in [casts[a].format(index.format(a)) if "float16" in casts[a] else index.format(a)]
+        ]
+        + [
+            f"near &= {test}({', '.join(casts[a].format(index.format(a)) if a in walked else a for a in given)})"
+            for test, given in tests
         ],
         "cuts": [f"{a}_block = {a}_array[start : start + {_BLOCK}]" for a in [*walked, *outputs]],
         "buffers": [
@@ -229,9 +234,10 @@ def elementwise_text(
         ],
         "streams": [f"stream({o}_block, {o}_buffer)" for o in outputs],
     }
-    head = f"T = np.{scalar_type(dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
+    words |= words_called(near_body) | {test for test, _ in tests}
+    head = f"T = np.{scalar_type(dtype)}\n{words_text(words, dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
-    template = _TILED if tiled else _STRIDED if strided else _STREAMED if streamed else _BLOCKED if limits else _FLAT
+    template = _TILED if tiled else _STRIDED if strided else _STREAMED if streamed else _BLOCKED if blocked else _FLAT
     return head + fill(
         template, pieces, name=name, parameters=parameters, block=str(_BLOCK), tile=str(TILE),
         first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block", mark=ONE_VECTOR,
@@ -257,25 +263,37 @@ def _load(argument: Argument, dtype: str) -> str:
     return f"bool({value})" if argument.condition else converted(value, dtype)
 
 
-def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, tuple[float, float]]]:
-    """The body with words' forms for common arguments, and the inputs' intervals within which it holds.
+_Tests = list[tuple[str, tuple[str, ...]]]
 
-    Both empty unless every such word is applied to an input itself.
+
+def near(
+    body: list[str], arrays: Sequence[str], numbers: Sequence[str], dtype: str
+) -> tuple[list[str], dict[str, tuple[float, float]], _Tests]:
+    """The body with words' forms for common arguments, and for which it holds.
+
+    These are the intervals of inputs, and words that are to be true with their arguments. All empty unless every such
+    word is applied to inputs themselves, elements of ``arrays`` or ``numbers``.
     """
     tree = parse("\n".join(body))
     limits: dict[str, tuple[float, float]] = {}
+    tests: _Tests = []
     for call in [n for n in nodes(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
         form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]
         if form is None or dtype not in form[1]:
             continue
-        argument = call.args[0]
-        # The interval is one of the word's argument, known only where that is an input as it was loaded.
-        if not (isinstance(argument, ast.Name) and argument.id in arrays):
-            return [], {}
-        low, high = limits.get(argument.id, (-math.inf, math.inf))
-        limits[argument.id] = max(low, form[1][dtype][0]), min(high, form[1][dtype][1])
+        where, given = form[1][dtype], [a.id if isinstance(a, ast.Name) else "" for a in call.args]
+        # Arguments are known only where they are inputs as they were loaded.
+        if isinstance(where, str):
+            if not {*arrays, *numbers}.issuperset(given):
+                return [], {}, []
+            tests.append((where, tuple(given)))
+        else:
+            if given[0] not in arrays:
+                return [], {}, []
+            low, high = limits.get(given[0], (-math.inf, math.inf))
+            limits[given[0]] = max(low, where[0]), min(high, where[1])
         call.func.id = form[0]  # type: ignore[attr-defined]
-    return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
+    return (ast.unparse(tree).splitlines(), limits, tests) if limits or tests else ([], {}, [])
 
 
 def scalar_type(dtype: str) -> str:

@@ -7,14 +7,17 @@ lanes as LLVM likes, and the blocks' sums in double precision: the error does no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from jitgrad.kernels.launch import loop
-from jitgrad.kernels.words.vocabulary import scratch
+from jitgrad.kernels.launch import Loop, loop
+from jitgrad.kernels.words.vocabulary import T, scratch
 
 __all__ = [
-    "LONG_ROW", "ROW_SUMS", "divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns",
-    "sum_long_rows", "sum_rows",
+    "LONG_ROW", "ROW_SUMS", "divide", "nansum_columns", "nansum_rows", "prod_columns", "prod_others", "prod_rows",
+    "spread", "sum_columns", "sum_long_rows", "sum_rows",
 ]  # fmt: skip
 
 STREAMED = 1 << 18  # elements from which two threads are clearly quicker at loops as fast as memory
@@ -24,18 +27,35 @@ STREAMED = 1 << 18  # elements from which two threads are clearly quicker at loo
 # out, keeps a loop from being vectorised.
 
 
-@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
-def sum_rows(x, out):
-    n = x.shape[1]
-    for r in range(x.shape[0]):
-        total = W(0)
-        # The error grows with the block's length, not the row's: pairwise summation of two levels.
-        for begin in range(0, n, 1024):
-            part, block = x[r, begin : begin + 1024], A(0)
-            for i in range(part.size):
-                block += A(part[i])
-            total += block
-        out[r] = total
+def itself(v):
+    return v
+
+
+def number_or_zero(v):
+    return v if v == v else T(0)
+
+
+def summing_rows(name: str, term: Callable[..., Any]) -> Loop:
+    """Make the kernel of the sums of ``term(v)`` of a row's elements v."""
+
+    def rows(x, out):
+        n = x.shape[1]
+        for r in range(x.shape[0]):
+            total = W(0)
+            # The error grows with the block's length, not the row's: pairwise summation of two levels.
+            for begin in range(0, n, 1024):
+                part, block = x[r, begin : begin + 1024], A(0)
+                for i in range(part.size):
+                    block += A(term(part[i]))
+                total += block
+            out[r] = total
+
+    rows.__name__ = name  # a kernel is known, and cached, by its name and text
+    return loop(rows, reassoc=True, split=("x", "out"), grain=STREAMED)
+
+
+sum_rows = summing_rows("sum_rows", itself)
+nansum_rows = summing_rows("nansum_rows", number_or_zero)
 
 
 # Elements of a row from which `sum_long_rows` is quicker: they come from memory, or from a cache that cores share.
@@ -74,26 +94,35 @@ def sum_long_rows(x, out):
 ROW_SUMS = (sum_rows, sum_long_rows)
 
 
-@loop(split=("x", "out"), grain=STREAMED)
-def sum_columns(x, out):
-    n, inner = x.shape[1], x.shape[2]
-    block, total = scratch(1024, A), scratch(1024, W)
-    for o in range(x.shape[0]):
-        # A strip of 1024 columns: its totals stay in the first-level cache while rows are walked in order.
-        for left in range(0, inner, 1024):
-            width = min(1024, inner - left)
-            total[:] = W(0)
-            for begin in range(0, n, 64):
-                block[:] = A(0)
-                for i in range(begin, min(begin + 64, n)):
-                    row = x[o, i, left:]
+def summing_columns(name: str, term: Callable[..., Any]) -> Loop:
+    """Make the kernel of the sums of ``term(v)`` of a column's elements v."""
+
+    def columns(x, out):
+        n, inner = x.shape[1], x.shape[2]
+        block, total = scratch(1024, A), scratch(1024, W)
+        for o in range(x.shape[0]):
+            # A strip of 1024 columns: its totals stay in the first-level cache while rows are walked in order.
+            for left in range(0, inner, 1024):
+                width = min(1024, inner - left)
+                total[:] = W(0)
+                for begin in range(0, n, 64):
+                    block[:] = A(0)
+                    for i in range(begin, min(begin + 64, n)):
+                        row = x[o, i, left:]
+                        for j in range(width):
+                            block[j] += A(term(row[j]))
                     for j in range(width):
-                        block[j] += A(row[j])
+                        total[j] += block[j]
+                result = out[o, left:]
                 for j in range(width):
-                    total[j] += block[j]
-            result = out[o, left:]
-            for j in range(width):
-                result[j] = total[j]
+                    result[j] = total[j]
+
+    columns.__name__ = name
+    return loop(columns, split=("x", "out"), grain=STREAMED)
+
+
+sum_columns = summing_columns("sum_columns", itself)
+nansum_columns = summing_columns("nansum_columns", number_or_zero)
 
 
 @loop

@@ -9,9 +9,15 @@ from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
 from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["INSERTED", "kth", "median", "median_short", "mode", "select", "sort", "sort_short", "sort_short_along"]
+__all__ = [
+    "FEW", "INSERTED", "kth", "median", "median_short", "median_value", "mode", "select", "sort", "sort_short",
+    "sort_short_along",
+]  # fmt: skip
 
 INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
+
+
+FEW = 16  # up to which sorting a row by insertion is quicker than finding its median
 
 
 # NumPy sorts integers by vector instructions, ten times as fast as it finds a stable order of anything. So a row is
@@ -266,45 +272,67 @@ def swap(row, places, i, j):
     places[i], places[j] = places[j], places[i]
 
 
-@loop(split=("x", "values", "index"))
-def kth(x, values, index, rank):
-    """The element of each row that sorting would put at ``rank``, by quickselect.
+def put_in_place(row, places, rank):
+    """Put the element there that sorting would put at ``rank``, by quickselect; ``places`` go with their elements.
 
     Step for step PyTorch's, so that of equal elements the same one is found.
     """
-    n = x.shape[1]
-    places = np.empty(n, np.int64)
-    for r in range(x.shape[0]):
-        row = x[r].copy()
-        for i in range(n):
-            places[i] = i
-        left, right = 0, n - 1
-        while right > left + 1:
-            # The median of the first, the middle and the last element, put first, divides the others.
-            swap(row, places, left + (right - left) // 2, left + 1)
-            if above(row[left + 1], row[right]):
-                swap(row, places, left + 1, right)
-            if above(row[left], row[right]):
-                swap(row, places, left, right)
-            if above(row[left + 1], row[left]):
-                swap(row, places, left + 1, left)
-            i, j, pivot = left + 1, right, row[left]
-            while True:
-                i += 1
-                while above(pivot, row[i]):
-                    i += 1
-                j -= 1
-                while above(row[j], pivot):
-                    j -= 1
-                if j < i:
-                    break
-                swap(row, places, i, j)
-            swap(row, places, left, j)
-            left = i if j <= rank else left
-            right = j - 1 if j >= rank else right
-        if right == left + 1 and above(row[left], row[right]):
+    left, right = 0, row.size - 1
+    while right > left + 1:
+        # The median of the first, the middle and the last element, put first, divides the others.
+        swap(row, places, left + (right - left) // 2, left + 1)
+        if above(row[left + 1], row[right]):
+            swap(row, places, left + 1, right)
+        if above(row[left], row[right]):
             swap(row, places, left, right)
+        if above(row[left + 1], row[left]):
+            swap(row, places, left + 1, left)
+        i, j, pivot = left + 1, right, row[left]
+        while True:
+            i += 1
+            while above(pivot, row[i]):
+                i += 1
+            j -= 1
+            while above(row[j], pivot):
+                j -= 1
+            if j < i:
+                break
+            swap(row, places, i, j)
+        swap(row, places, left, j)
+        left = i if j <= rank else left
+        right = j - 1 if j >= rank else right
+    if right == left + 1 and above(row[left], row[right]):
+        swap(row, places, left, right)
+
+
+@loop(split=("x", "values", "index"))
+def kth(x, values, index, rank):
+    """The element of each row that sorting would put at ``rank``."""
+    row, places = np.empty(x.shape[1], T), np.empty(x.shape[1], np.int64)
+    for r in range(x.shape[0]):
+        for i in range(row.size):
+            row[i], places[i] = x[r, i], i
+        put_in_place(row, places, rank)
         values[r, 0], index[r, 0] = row[rank], places[rank]
+
+
+@loop(split=("x", "values", "index"))
+def median(x, values, index, skip_nan):
+    """The lower of the two middle elements of each row: of those that are not NaN, or else the first NaN if any is."""
+    row, places = np.empty(x.shape[1], T), np.empty(x.shape[1], np.int64)
+    for r in range(x.shape[0]):
+        numbers, at = 0, -1
+        for i in range(row.size - 1, -1, -1):
+            row[i], places[i] = x[r, i], i
+            if row[i] == row[i]:
+                numbers += 1
+            else:
+                at = i
+        if skip_nan or numbers == row.size:
+            middle = max(numbers - 1, 0) // 2
+            put_in_place(row, places, middle)
+            at = places[middle]
+        values[r, 0], index[r, 0] = x[r, at], at
 
 
 @library("values", "index")
@@ -327,20 +355,16 @@ def _commonest(x, places, values, index):
         values[r, 0], index[r, 0] = row[at], places[r, at]
 
 
-@library("values", "index")
-def median(x, values, index, skip_nan):
-    """The lower of the two middle elements of each row: of those that are not NaN, or else the first NaN if any is."""
-    ordered, places = np.empty_like(x), np.empty(x.shape, np.int64)
-    sort.call(x, ordered, places, False)
-    _middle.call(ordered, places, values, index, skip_nan)
-
-
-@loop(split=("x", "places", "values", "index"))
-def _middle(x, places, values, index, skip_nan):
-    """The same of rows in order, whose NaN are last."""
-    for r in range(x.shape[0]):
-        at = middle_of(x[r], skip_nan)
-        values[r, 0], index[r, 0] = x[r, at], places[r, at]
+@library("values")
+def median_value(x, values, skip_nan):
+    """`median` without its place, for which rows need not be sorted."""
+    for row, value in zip(x, values, strict=True):
+        numbers = row.size - np.count_nonzero(row != row)
+        if numbers < row.size and not skip_nan:
+            value[0] = np.nan
+            continue
+        at = max(numbers - 1, 0) // 2
+        value[0] = np.partition(row, at)[at]
 
 
 def middle_of(row, skip_nan):
@@ -353,8 +377,8 @@ def middle_of(row, skip_nan):
 
 @loop(split=("x", "values", "index"))
 def median_short(x, values, index, skip_nan):
-    """`median` of rows of at most INSERTED elements."""
-    ranks, places, ordered = scratch(INSERTED, np.int64), scratch(INSERTED, np.int64), scratch(INSERTED, T)
+    """`median` of rows of at most FEW elements, by sorting them."""
+    ranks, places, ordered = scratch(FEW, np.int64), scratch(FEW, np.int64), scratch(FEW, T)
     for r in range(x.shape[0]):
         row = x[r]
         insert_in_order(row, ranks, places, False)

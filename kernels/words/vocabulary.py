@@ -43,7 +43,7 @@ import numpy as np
 from jitgrad.kernels.words.syntax import Transformer, definition, expression, nodes, parameters, parse
 
 __all__ = [
-    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "drain", "draw", "gemm", "gemm_part",
+    "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "drain", "draw", "fma", "gemm", "gemm_part",
     "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "stream", "sum_tile",
     "tile_places", "tile_results", "vectorized", "word",
 ]  # fmt: skip
@@ -59,6 +59,7 @@ gemm: Any = None  # likewise, of gemm.py
 gemm_part: Any = None  # likewise
 matrix_in: Any = None  # and of memory.py
 prefetch: Any = None  # and of prefetch.py
+fma: Any = None  # and of fma.py
 drain: Any = None  # and of stream.py
 stream: Any = None
 product_tile: Any = None  # and of tile.py
@@ -91,9 +92,9 @@ class Word:
 
     ``ulp`` maps a dtype's name to the largest error, in units in the last place, over all inputs.
     ``internal`` marks a piece of other words that rules may not use. ``near``, where there is one,
-    is a name and a closed interval by dtype: the word of that name does the same, faster, for
-    arguments in the interval, and is wrong for others. ``rare`` words are long and seldom reached: they are
-    called, not inlined.
+    is a name and, by dtype, for which arguments the word of that name does the same, faster, while it is wrong for
+    others: a closed interval, or the name of a word of all arguments that tells. ``rare`` words are long and seldom
+    reached: they are called, not inlined.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Word:
         ulp: Mapping[str, float],
         cuda: str | None,
         internal: bool,
-        near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
+        near: tuple[str, Mapping[str, tuple[float, float] | str]] | None = None,
         rare: bool = False,
     ):
         self.name: str = block.__name__
@@ -220,7 +221,7 @@ def word(
     ulp: Mapping[str, float] | None = None,
     cuda: str | None = None,
     internal: bool = False,
-    near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
+    near: tuple[str, Mapping[str, tuple[float, float] | str]] | None = None,
     rare: bool = False,
 ) -> Callable[[type], Word]:
     """Declare the decorated class block as a word; see this module's text.

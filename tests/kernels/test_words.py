@@ -160,6 +160,32 @@ def test_near_words(name, dtype):
     assert ulps(run(near, x), want).max() <= WORDS[near].ulp[dtype] + doubt
 
 
+def pairs(dtype):
+    """Numbers and divisors of every size, special values, and numbers a unit or less from a multiple of theirs."""
+    rng, x = np.random.default_rng(8), everywhere(dtype)
+    y = rng.permutation(x)
+    unit = rng.uniform(-3, 3, x.size).astype(dtype)
+    multiple = (unit * np.floor(np.exp2(rng.uniform(0, 49, x.size)))).astype(dtype)
+    beside = np.nextafter(multiple, rng.choice([-np.inf, 0, np.inf], x.size).astype(dtype))
+    special = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, NAN], dtype)
+    left, right = np.meshgrid(special, special)
+    return np.concatenate([x, multiple, beside, left.ravel()]), np.concatenate([y, unit, unit, right.ravel()])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_near_words_of_two_arguments(name, dtype):
+    near, tests = WORDS[name].near
+    x, y = pairs(dtype)
+    holds = run(tests[dtype], x, y, out=np.bool_)
+    finite, wide = np.isfinite(x) & np.isfinite(y), np.longdouble
+    moderate = np.abs(x.astype(wide)) <= np.abs(y.astype(wide)) * 2.0**50
+    np.testing.assert_array_equal(holds[finite], moderate[finite])
+    got, want = run(near, x[holds], y[holds]), run(name, x[holds], y[holds])
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got)[got == got], np.signbit(want)[want == want])
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_circular_functions_near_their_zeros(dtype):
     """The floats closest to multiples of pi / 2 need the most digits of pi."""

@@ -6,11 +6,11 @@ import functools
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import CAPACITY, Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
+from jitgrad.core.layout import CAPACITY, Layout, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import rewritten
@@ -24,6 +24,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
 from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv, stacked_product
 from jitgrad.ops.shape.expand import Expand
+from jitgrad.ops.shape.permute import Permute
 from jitgrad.ops.shape.view import Reshaped, UnsafeView, reshaped
 
 __all__ = ["linear", "matmul"]
@@ -209,12 +210,13 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
     if other._layout.ndim == 0 or input._layout.ndim == 0:
         return table.mul(input, other, out=out)
-    if input.shape[-1] != other.shape[-1]:
+    if input._layout.shape[-1] != other._layout.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
-    return into_out("tensordot", tensordot(input, other, ([-1], [-1])), out)
+    result = _contracted(input, other, (-1,), (-1,))
+    return result if out is None else into_out("tensordot", result, out)
 
 
 @public
@@ -265,26 +267,61 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
         )
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
-    pairs = list(zip(first, second, strict=True))
-    first = [normalize_dim(d, a._layout.ndim) for d in first]
-    second = [normalize_dim(d, b._layout.ndim) for d in second]
-    for i, j in pairs:  # as they were given: so errors name them
-        if b.shape[j] == 1:
-            a = a.sum(i, True, dtype=a.dtype)
-        elif a.shape[i] == 1:
-            b = b.sum(j, True, dtype=b.dtype)
-        elif a.shape[i] != b.shape[j]:
+    return _contracted(a, b, tuple(first), tuple(second))
+
+
+def _contracted(a: Tensor, b: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
+    """``tensordot`` over pairs of dims."""
+    how = _contraction(a._layout.shape, b._layout.shape, first, second)
+    for dim in how.summed_first:
+        a = a.sum(dim, True, dtype=a.dtype)
+    for dim in how.summed_second:
+        b = b.sum(dim, True, dtype=b.dtype)
+    left, right = Permute.apply(a, how.first), Permute.apply(b, how.second)
+    return Reshaped.apply(Mm.apply(reshaped(left, how.left), reshaped(right, how.right)), how.shape)
+
+
+class _Contraction(NamedTuple):
+    """How two tensors become the matrices ``left`` and ``right`` (their shapes), whose product is the result.
+
+    summed_first, summed_second: dims that are summed over first, as the other tensor has a size of 1 there. first,
+    second: the order of the dims as which each is read. shape: the result's.
+    """
+
+    summed_first: tuple[int, ...]
+    summed_second: tuple[int, ...]
+    first: tuple[int, ...]
+    left: tuple[int, ...]
+    second: tuple[int, ...]
+    right: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@functools.lru_cache(CAPACITY)
+def _contraction(
+    a: tuple[int, ...], b: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]
+) -> _Contraction:  # fmt: skip
+    """For tensors of these shapes and pairs of dims. RuntimeError where paired sizes differ and neither is 1."""
+    paired = [normalize_dim(d, len(a)) for d in first], [normalize_dim(d, len(b)) for d in second]
+    summed: tuple[list[int], list[int]] = [], []
+    for i, j, given, other in zip(*paired, first, second, strict=True):
+        if b[j] == 1:
+            summed[0].append(i)
+        elif a[i] == 1:
+            summed[1].append(j)
+        elif a[i] != b[j]:
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
-                f"size {b.shape[j]} in dim {j}"
+                f"contracted dimensions need to match, but first has size {a[i]} in dim {given} and second has "
+                f"size {b[j]} in dim {other}"
             )
-    left = [d for d in range(a._layout.ndim) if d not in first]
-    right = [d for d in range(b._layout.ndim) if d not in second]
-    # -1 would be ambiguous in the shape of a tensor without elements, so there the other size is computed.
-    size = Size(a.shape[d] for d in first).numel()
-    x = a.permute((*left, *first)).reshape(-1 if size else Size(a.shape[d] for d in left).numel(), size)
-    y = b.permute((*second, *right)).reshape(size, -1 if size else Size(b.shape[d] for d in right).numel())
-    return Mm.apply(x, y).view([*[a.shape[d] for d in left], *[b.shape[d] for d in right]])
+    left = [d for d in range(len(a)) if d not in paired[0]]
+    right = [d for d in range(len(b)) if d not in paired[1]]
+    rows, columns = [a[d] for d in left], [b[d] for d in right]
+    size = math.prod([1 if d in summed[0] else a[d] for d in paired[0]])
+    return _Contraction(
+        tuple(summed[0]), tuple(summed[1]), (*left, *paired[0]), (math.prod(rows), size),
+        (*paired[1], *right), (size, math.prod(columns)), (*rows, *columns),
+    )  # fmt: skip
 
 
 public(tensordot, method_too=False)

@@ -43,8 +43,8 @@ class ReductionPlan:
     """The contiguous blocks (outer, n, inner) as which kernels read a layout, to reduce ``dims``: n elements each.
 
     order    the dims as they are read; the reduced ones are neighbours
-    ready    memory lies in that order; otherwise the tensor is copied first: ``copy`` makes it row-major, once its
-             dims are in that order, which gives it the layout ``moved``
+    ready    memory lies in that order; otherwise the tensor is copied first
+    copying  a tensor's layout, that with the dims in that order, and what makes one of this row-major
     natural  memory is row-major as it is, so that reshaping is enough
     flat     inner is 1: kernels for rows take (outer, n), which spares them a loop
     source   the shape of the blocks that are read: (outer, n), or (outer, n, inner)
@@ -53,11 +53,10 @@ class ReductionPlan:
     short    too little to be cut for several threads
     """
 
-    moved: Layout
-    copy: Callable[[Tensor], Tensor] | None
+    copying: tuple[Any, Layout, Callable[[Tensor], Tensor]]
 
     __slots__ = (
-        "blocks", "copy", "device", "dims", "flat", "moved", "n", "natural", "ones", "order", "ready", "shape", "short",
+        "blocks", "copying", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "shape", "short",
         "source", "target",
     )  # fmt: skip
 
@@ -78,7 +77,7 @@ class ReductionPlan:
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         # Below STREAMED elements a reduction takes less time than waking a thread; a device cuts long rows by itself.
         self.short = self.n < CHUNKS or layout.numel < STREAMED or layout.device != "cpu"
-        self.moved, self.copy = layout, None  # planned when it is first needed
+        self.copying = None, layout, contiguous  # planned when it is first needed
 
     def read(self, x: Tensor) -> Any:
         """The values of a tensor of this layout as a contiguous array of shape ``source``."""
@@ -88,12 +87,14 @@ class ReductionPlan:
         return data.reshape(self.source)
 
     def _copied(self, x: Tensor) -> Any:
-        if self.copy is None:
-            layout = x._layout
-            shape, strides = [tuple([of[d] for d in self.order]) for of in (layout.shape, layout.strides)]
-            self.moved = intern(layout.numpy_dtype, shape, strides, layout.device)
-            self.copy = copying(self.moved, intern(layout.numpy_dtype, shape, None, layout.device))
-        return self.copy(wrap(x._data.transpose(self.order), self.moved))._data
+        known, moved, copy = self.copying
+        if known is not x._layout:  # mostly the plan's own; cast before, it may have another dtype and order
+            known = x._layout
+            shape, strides = [tuple([of[d] for d in self.order]) for of in (known.shape, known.strides)]
+            moved = intern(known.numpy_dtype, shape, strides, known.device)
+            copy = copying(moved, intern(known.numpy_dtype, shape, None, known.device))
+            self.copying = known, moved, copy
+        return copy(wrap(x._data.transpose(self.order), moved))._data
 
     def tensor(self, blocks: Any, layout: Layout) -> Tensor:
         """The tensor of ``layout``'s shape whose elements lie in an array of shape ``source``."""
@@ -110,10 +111,13 @@ class ReductionPlan:
         """Whether single reductions are cut, since there are fewer of them than threads."""
         return not self.short and self.blocks[0] < threads.get_num_threads()
 
-    def launches(self, kernels: tuple[Kernel, Kernel], dtype: np.dtype[Any], *options: Any) -> Any:
+    def launches(
+        self, kernels: tuple[Kernel, Kernel], dtype: np.dtype[Any], *options: Any,
+        merged: tuple[Kernel, Kernel] | None = None,
+    ) -> Any:  # fmt: skip
         """What a planned function of ``x`` returns for the launch of the kernel for (rows, columns): see ``reduce``."""
         if not self.short:  # whether it is cut depends on the number of threads
-            return lambda x, *_: self.reduce(kernels, x, dtype, *options)
+            return lambda x, *_: self.reduce(kernels, x, dtype, *options, merged=merged)
         launch = kernels[0 if self.flat else 1], self.blocks_of("x"), Written(0, self.target), *options
         return Launches([launch], [self.layout(dtype)])
 
@@ -130,20 +134,23 @@ class ReductionPlan:
         """The memory of a result, or of a gradient in its shape, as an array of shape ``target``."""
         return contiguous(result)._data.reshape(self.target)
 
-    def reduce(self, kernels: tuple[Kernel, Kernel], x: Tensor, dtype: np.dtype[Any], *options: Any) -> Tensor:
+    def reduce(
+        self, kernels: tuple[Kernel, Kernel], x: Tensor, dtype: np.dtype[Any], *options: Any,
+        merged: tuple[Kernel, Kernel] | None = None,
+    ) -> Tensor:  # fmt: skip
         """Launch the kernel for (rows, columns) on ``x``, into a new result.
 
         One long reduction is cut into chunks, so that several threads have rows to do: the kernels
-        must allow being applied in stages.
+        must allow being applied in stages. merged: those that reduce the chunks' results, by default the same.
         """
         layout = self.layout(dtype)
         data = empty_for(layout)
         source = x._data.reshape(self.source) if self.natural else self.read(x)
-        kernel = kernels[0] if self.flat else kernels[1]
+        kernel, last = [pair[0 if self.flat else 1] for pair in (kernels, merged or kernels)]
         if not self.cuts():
             launch(kernel, source, data.reshape(self.target), *options)
         else:
-            _reduce_chunks(kernel, source, data.reshape(self.target), options)
+            _reduce_chunks(kernel, last, source, data.reshape(self.target), options)
         return wrap(data, layout)
 
 
@@ -212,8 +219,8 @@ def expand_reduced(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor
 CHUNKS = 16
 
 
-def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
-    """Reduce each row in chunks, which become rows for several threads, then the chunks' results in their turn."""
+def _reduce_chunks(kernel: Kernel, last: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
+    """Reduce each row in chunks, which become rows for several threads, then the chunks' results by ``last``."""
     outer, n, rest = source.shape[0], source.shape[1], source.shape[2:]
     size, left = divmod(n, CHUNKS)
     partial = np.empty((outer, CHUNKS + (left > 0), *rest), target.dtype)
@@ -221,4 +228,4 @@ def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any,
         launch(kernel, source[k, : n - left].reshape(CHUNKS, size, *rest), partial[k, :CHUNKS], *options)
         if left:  # the elements that no chunk of equal size takes
             launch(kernel, source[k : k + 1, n - left :], partial[k, CHUNKS:], *options)
-    launch(kernel, partial, target, *options)
+    launch(last, partial, target, *options)

@@ -17,7 +17,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.planned import Launches, Written, row_major
+from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import Kernel, launch
@@ -250,7 +250,7 @@ def _median(x: Layout, dim: int, keepdim: bool, skip_nan: bool, results: Any) ->
     d = normalize_dim(dim, x.ndim)
     if x.ndim and not x.shape[d]:
         raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
-    short = not x.ndim or x.shape[d] <= kernels.INSERTED
+    short = not x.ndim or x.shape[d] <= kernels.FEW
     return _one_along(kernels.median_short if short else kernels.median, x, dim, keepdim, skip_nan, results)
 
 
@@ -295,6 +295,9 @@ def _median_of_all(x: Layout, along: Any, skip_nan: bool) -> Any:
     if not skip_nan:
         _check_median("median_cpu", x)
     if x.contiguous:
+        if x.numel > kernels.FEW:
+            values = kernels.median_value, Read("x", (1, x.numel)), Written(0, (1, 1)), skip_nan
+            return Launches([values], [intern(x.numpy_dtype, (), None, x.device)])
         flat = intern(x.numpy_dtype, (x.numel,), None, x.device)
         found = _median(flat, 0, False, skip_nan, lambda values, _: values)
         if isinstance(found, Launches):

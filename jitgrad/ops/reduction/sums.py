@@ -243,6 +243,13 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 
+@planned("x")
+def _nansums(x, dim, keepdim):
+    first, merged = (kernels.nansum_rows, kernels.nansum_columns), (kernels.sum_rows, kernels.sum_columns)
+    # Chunks' sums are NaN only where infinities have met.
+    return plan_reduction(x, dim, keepdim).launches(first, x.numpy_dtype, merged=merged)
+
+
 class Nansum(Reduction):
     """Sums over dims that count NaN as zero."""
 
@@ -256,10 +263,9 @@ class Nansum(Reduction):
         dtype = as_dtype("nansum", dtype)
         if x._layout.dtype.is_floating_point and dtype is not None and not dtype.is_floating_point:
             raise not_implemented_for("nansum_cpu", dtype)
-        kept = unrecorded(x)
-        if x._layout.dtype.is_floating_point:
-            kept = table.where(kept.isnan(), 0, kept)
-        return sum_values(kept, plan_reduction(x._layout, dim, keepdim), dtype)
+        if not x._layout.dtype.is_floating_point:
+            return sum_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
+        return _nansums(x if dtype is None else unrecorded(x, dtype), dim, keepdim)
 
     def grad_x(g, x, dim, keepdim):
         g = expand_reduced(g, x._layout, dim, keepdim)
