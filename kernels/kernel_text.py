@@ -35,6 +35,7 @@ IMPORTED: _Words = (
     (" gemm(", "words/gemm", "gemm"),
     (" gemm_part(", "words/gemm", "gemm_part"),
     (" product_tile(", "words/tile", "product_tile"),
+    (" squares_tile(", "words/tile", "squares_tile"),
     (" sum_tile(", "words/tile", "sum_tile"),
     ("array_at(", "words/memory", "array_at, number_at"),
     ("matrix_in(", "words/memory", "matrix_in"),

@@ -136,7 +136,9 @@ def {name}({parameters}, shape, strides, first_row, last_row):
             {next_row}
 """
 _ROW_INDEX, _TILE_INDEX = "{0}_array[{0}_at + i * {0}_step]", "{0}_array[{0}_at + i * {0}_row + j * {0}_step]"
-TILE = 16  # rows and columns: a cache line of float32
+# Rows and columns of a square: as many as two squares, one read and one written, have lines in a set of the first-level
+# cache where rows are a power of two apart. That took 9.3 ms in squares of 16 for 2048 x 2048 of float32, in those 6.4.
+TILE = 8
 # Where an input's memory runs along another dim than the results': squares over both dims, the last two here, so that
 # each cache line is read and written once while it is in cache. Loops of a fixed length are unrolled, which is worth
 # another factor of 2. ``first_row`` and ``last_row`` count rows of squares.

@@ -36,8 +36,9 @@ ONE_VECTOR = "  # one vector at a time"
 
 # Functions that write to an array, and the position of that among their arguments.
 _WRITING = {
-    "gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "sum_tile": (10,), "gradient_places": (4,),
-    "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,), "draw": (0, 1), "stream": (0,), "drain": (),
+    "gemm": (5,), "gemm_part": (5,), "product_tile": (10,), "squares_tile": (10,), "sum_tile": (10,),
+    "gradient_places": (4,), "tile_places": (4,), "tile_results": (4,), "copy_numbers": (3,), "draw": (0, 1),
+    "stream": (0,), "drain": (),
 }  # fmt: skip
 _CHANGING = ("fill", "partition", "sort")  # methods of arrays that write to them
 # Methods and functions of NumPy whose result may share memory with an array.

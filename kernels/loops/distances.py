@@ -9,10 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.words.vocabulary import T, scratch, squares_tile
 
 __all__ = ["between", "between_gradient", "kind_of", "ratios", "renorm", "turn", "within", "within_gradient"]
 
 _KINDS = {0.0: 0, 1.0: 1, 2.0: 2, float("inf"): 3}
+# Of a tile of registers: rows, and elements that are summed before the next tile. So many of 64 bytes, side by side,
+# stay in the first cache.
+TALL, DEPTH = 4, 256
+PANEL = 16 * DEPTH  # numbers of float32, half as many of float64
 BLOCK = 256  # so many distances are summed at a time: they and a column of the other rows stay in the first cache
 
 
@@ -68,19 +73,48 @@ def rows_of(x, columns, out, *rest):
     return x.shape[0] * x.shape[1], x.shape[0] * x.shape[1] * columns.shape[1] * columns.shape[2]
 
 
+def square_sums(x, columns, out):
+    """Squared distances of the first rows of x (n, d) to the first columns (d, m), into out (n, m).
+
+    In tiles of registers, as products of matrices are made, and as quick. Returns how many rows and columns are done.
+    """
+    d, m, wide = x.shape[1], columns.shape[1], 64 // out.itemsize
+    rows, across = x.shape[0] // TALL * TALL, m // wide * wide
+    panel = scratch(PANEL, T)
+    for j in range(0, across if rows else 0, wide):
+        for k in range(0, d, DEPTH):
+            depth = min(DEPTH, d - k)
+            for e in range(depth):
+                source, target = columns[k + e, j : j + wide], panel[e * wide :]
+                for i in range(wide):
+                    target[i] = source[i]
+            for i in range(0, rows, TALL):
+                squares_tile(TALL, 1, x, i * d + k, d, 1, panel, 0, wide, depth, out, i * m + j, m, k > 0)
+    return rows, across
+
+
 @loop(pieces=rows_of)
 def between(x, columns, out, kind, order, first, last):
     """Distances of the rows of x (b, n, d) to those of y, given as ``columns`` (b, d, m); out is (b, n, m)."""
-    p = T(order)
-    for place in range(first, last):
-        b, i = place // x.shape[1], place % x.shape[1]
-        for begin in range(0, out.shape[2], BLOCK):
-            sums = out[b, i, begin : begin + BLOCK]
-            for j in range(sums.size):
-                sums[j] = 0
-            for k in range(x.shape[2]):
-                accumulate(sums, x[b, i, k], columns[b, k, begin : begin + BLOCK], kind, p)
-            finish(sums, kind, p)
+    p, n = T(order), x.shape[1]
+    place = first
+    while place < last:
+        b, i = place // n, place % n
+        end = min(n, i + last - place)
+        place += end - i
+        rows = across = 0
+        if kind == 2:
+            rows, across = square_sums(x[b, i:end], columns[b], out[b, i:end])
+        for r in range(i, end):
+            done = across if r - i < rows else 0
+            finish(out[b, r, :done], kind, p)
+            for begin in range(done, out.shape[2], BLOCK):
+                sums = out[b, r, begin : begin + BLOCK]
+                for j in range(sums.size):
+                    sums[j] = 0
+                for k in range(x.shape[2]):
+                    accumulate(sums, x[b, r, k], columns[b, k, begin : begin + BLOCK], kind, p)
+                finish(sums, kind, p)
 
 
 @loop

@@ -17,16 +17,17 @@ from numba.extending import intrinsic
 
 from jitgrad.kernels.words.registers import BYTES
 
-__all__ = ["Vectors", "product_tile", "sum_tile"]
+__all__ = ["Vectors", "product_tile", "squares_tile", "sum_tile"]
 
 _WORD = ir.IntType(64)
 _UNROLLED, _HIGH = 4, 4  # times that the loop of a tile is unrolled, and from how many rows on it is
 
 
 class Vectors:
-    """Emits loads, stores and products of vectors of an array's dtype."""
+    """Emits loads, stores and products of vectors of an array's dtype; of_squares: squared differences instead."""
 
-    def __init__(self, context: Any, builder: Any, dtype: Any, size: int = BYTES):
+    def __init__(self, context: Any, builder: Any, dtype: Any, size: int = BYTES, of_squares: bool = False):
+        self.of_squares = of_squares
         self.context, self.builder, self.item = context, builder, dtype.bitwidth // 8
         self.number = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
         self.lanes = size // self.item
@@ -83,6 +84,8 @@ class Vectors:
                 yield vector, self.builder.add(start, _WORD(v * self.lanes))
 
     def add_product(self, vector: Any, a: Any, b: Any) -> None:
+        if self.of_squares:
+            a = b = self.builder.fsub(a, b)
         self.builder.store(self.builder.call(self._fma, [a, b, self.builder.load(vector)]), vector)
 
     def add_products(self, sums: Any, column: _Column, rows: _Rows, inner: Any) -> None:
@@ -194,6 +197,20 @@ def product_tile(
     Rows of x are ``x_row`` elements apart, its ``inner`` columns ``x_step``: so x may be transposed. Row k of y begins
     ``places[k]`` elements behind ``y_first``, or ``k * places``. Rows of out are ``out_row`` elements apart.
     """
+    return _tile(rows, vectors, x, y, places, out, of_squares=False)
+
+
+@intrinsic
+def squares_tile(
+    typing_context: Any, rows: Any, vectors: Any, x: Any, x_first: Any, x_row: Any, x_step: Any, y: Any, y_first: Any,
+    places: Any, inner: Any, out: Any, out_first: Any, out_row: Any, keep: Any,
+) -> Any:  # fmt: skip
+    """`product_tile` with squared differences of the factors in the place of their products."""
+    return _tile(rows, vectors, x, y, places, out, of_squares=True)
+
+
+def _tile(rows: Any, vectors: Any, x: Any, y: Any, places: Any, out: Any, of_squares: bool) -> Any:
+    """What `product_tile` and `squares_tile` are for arguments of these types."""
     if not _constants(rows, vectors):
         return None
     number = types.int64
@@ -204,7 +221,7 @@ def product_tile(
         return signature, lambda context, *_: context.get_dummy_value()
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Vectors(context, builder, out.dtype)
+        emit = Vectors(context, builder, out.dtype, of_squares=of_squares)
         left, right = emit.data(x, args[2], args[3]), emit.data(y, args[6], args[7])
         target = emit.data(out, args[10], args[11])
         row, step = (builder.mul(a, _WORD(emit.item)) for a in (args[4], args[5]))

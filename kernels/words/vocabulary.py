@@ -44,8 +44,8 @@ from jitgrad.kernels.words.syntax import Transformer, definition, expression, no
 
 __all__ = [
     "KINDS", "WORDS", "D", "T", "Word", "by_scipy", "copy_numbers", "drain", "draw", "fma", "gemm", "gemm_part",
-    "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "stream", "sum_tile",
-    "tile_places", "tile_results", "vectorized", "word",
+    "gradient_places", "horner", "matrix_in", "prefetch", "product_tile", "scratch", "squares_tile", "stream",
+    "sum_tile", "tile_places", "tile_results", "vectorized", "word",
 ]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -63,6 +63,7 @@ fma: Any = None  # and of fma.py
 drain: Any = None  # and of stream.py
 stream: Any = None
 product_tile: Any = None  # and of tile.py
+squares_tile: Any = None
 sum_tile: Any = None
 tile_places: Any = None  # and of winograd.py
 copy_numbers: Any = None

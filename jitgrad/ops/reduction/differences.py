@@ -172,19 +172,18 @@ public(gradient, method_too=False)
 # -- integrals --------------------------------------------------------------------------------------------
 
 
-def _panels(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[Any, Any, int]:
-    """(sums of neighbours of ``y``, distances of their places, dim)."""
+def _gaps(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[Any, int]:
+    """(distances of neighbours' places, dim)."""
     if x is not None and dx is not None:
         raise invalid_combination(op, (y, x))
     d, shape = normalize_dim(dim, y._layout.ndim), y._layout.shape
     if y._layout.dtype.category == 0 or (x is not None and x._layout.dtype.category == 0):
         named = "`y`" if x is None else "`x` or `y`"
         raise RuntimeError(f"{op}: received a bool input for {named}, but bool is not supported")
-    sums: Any = _part(y, d, 0, -1) + _part(y, d, 1, 0)
     if x is None:
         if isinstance(dx, (bool, complex)):
             raise RuntimeError(f"{op}: Currently, we only support dx as a real number.")
-        return sums, 1 if dx is None else dx, d
+        return 1 if dx is None else dx, d
     if x._layout.ndim == 1:
         if x._layout.shape[0] != shape[d]:
             raise RuntimeError(f"{op}: There must be one `x` value for each sample point")
@@ -192,7 +191,12 @@ def _panels(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[An
     elif x._layout.ndim < len(shape):
         x = x.view((*(1,) * (len(shape) - x._layout.ndim), *x._layout.shape))
     assert x is not None
-    return sums, _part(x, d, 1, 0) - _part(x, d, 0, -1), d
+    return _part(x, d, 1, 0) - _part(x, d, 0, -1), d
+
+
+def _sums(y: Tensor, d: int) -> Tensor:
+    """The sums of neighbours."""
+    return _part(y, d, 0, -1) + _part(y, d, 1, 0)
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
@@ -200,8 +204,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     d = normalize_dim(dim, y._layout.ndim)
     if y._layout.ndim and not y._layout.shape[d]:
         return zeros_of(without_dim(y._layout, d))
-    sums, gaps, d = _panels("trapezoid", y, x, dx, dim)
-    return sums.sum(d) * (gaps / 2) if x is None else (sums * gaps).sum(d) / 2
+    gaps, d = _gaps("trapezoid", y, x, dx, dim)
+    if x is None:  # all but the ends count twice
+        return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * gaps
+    return (_sums(y, d) * gaps).sum(d) / 2
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
@@ -211,7 +217,8 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals up to each sample but the first, by the trapezoidal rule; see ``trapezoid``."""
-    sums, gaps, d = _panels("cumulative_trapezoid", y, x, dx, dim)
+    gaps, d = _gaps("cumulative_trapezoid", y, x, dx, dim)
+    sums = _sums(y, d)
     return cumsum(sums, d) * (gaps / 2) if x is None else cumsum(sums * gaps, d) / 2
 
 
