@@ -14,7 +14,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
+from jitgrad.dispatch.copying import copy_to_layout, copying, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, row_major
@@ -55,6 +55,8 @@ def _along_last(
         layouts = [intern(dtype, x.shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
         arrays = row_major("x", x, shape), Written(0, shape), Written(1, shape), option
         return Launches([(kernels.sort_short_along, *arrays)], layouts, 2, results)
+    if width == 1 and x.ndim > 1 and x.device == "cpu" and x.numel:
+        return _one_each(kernel, x, d, option, results, drop)
     in_order = order == sorted(order)
     strides = preserved_layout(x).strides if width is None else None
     moved = not in_order or strides not in (None, contiguous_strides(x.shape))
@@ -74,6 +76,22 @@ def _along_last(
         return results(unrecorded(values.squeeze(d)), unrecorded(index.squeeze(d))) if drop else results(values, index)
 
     return run
+
+
+def _one_each(kernel: Kernel, x: Layout, d: int, option: int, results: Any, drop: bool) -> Launches:
+    """`_along_last` for one element of each row, where those of dim ``d`` are brought together first."""
+    n, order = x.shape[d], [*(k for k in range(x.ndim) if k != d), d]
+    rows = x.numel // n
+    moved = intern(x.numpy_dtype, *[tuple([of[k] for k in order]) for of in (x.shape, x.strides)])
+    copy = copying(moved, intern(x.numpy_dtype, moved.shape))
+
+    def read(x: Tensor) -> Any:
+        return copy(wrap(x._data.transpose(order), moved))._data.reshape(rows, n)
+
+    source = Read("x", (rows, n)) if x.contiguous and d == x.ndim - 1 else Read("x", read)
+    shape = (*x.shape[:d], *(() if drop else (1,)), *x.shape[d + 1 :])
+    layouts = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
+    return Launches([(kernel, source, Written(0, (rows, 1)), Written(1, (rows, 1)), option)], layouts, 2, results)
 
 
 # Rows up to this length are sorted by insertion; of a single one, up to all that it can take.
