@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
@@ -25,7 +26,7 @@ def batch_norm(
     Training: by the batch's mean and variance, towards which the running ones move. Else by the running ones.
     """
     if training:  # the variance of one value says nothing: its output would be the bias alone
-        _check_several(input.shape)
+        _check_several(input._layout.shape, input._layout.size)
     if training and eps <= 0.0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if eps < 0.0:
@@ -33,10 +34,10 @@ def batch_norm(
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
-def _check_several(shape: Any) -> None:
-    """ValueError unless each channel, dim 1, has more than one value."""
-    if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+def _check_several(shape: Sequence[int], shown: Any) -> None:
+    """ValueError, with the shape as it is to be ``shown``, unless each channel, dim 1, has more than one value."""
+    if len(shape) > 1 and shape[0] == 1 and math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shown}")
 
 
 def group_norm(
@@ -45,7 +46,9 @@ def group_norm(
     """(input - mean) / sqrt(variance + eps) over each group of channels, dim 1, * weight + bias of each channel."""
     if input.ndim > 1 and num_groups > 0:
         # The groups as channels, and the channels of a group beside the samples: PyTorch's message shows that shape.
-        _check_several([input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]])
+        shape = input._layout.shape
+        groups = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
+        _check_several(groups, groups)
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -55,6 +58,6 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """``batch_norm`` in which each channel of each sample counts as a channel."""
-    if use_input_stats and math.prod(input.shape[2:]) == 1:
+    if use_input_stats and math.prod(input._layout.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)

@@ -270,25 +270,27 @@ def batch_norm(
     Training: mean and variance are the batch's, and the running ones, if given, move by ``momentum`` towards them
     (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
     """
-    names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    known = (input._layout, training, training.__class__, *[None if p is None else p._layout for p in names.values()])
+    given = running_mean, running_var, weight, bias
+    known = (input._layout, training, training.__class__, *[None if p is None else p._layout for p in given])
     if known not in _FITTING:
         _check_channels(input)
         if not input._layout.numel:
             return _of_nothing(input, weight, bias)
-        if mixes(input, *names.values()):
+        if mixes(input, *given):
             return in_float32(
                 lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
             )
-        _check(input, as_flag(training), **names)
+        _check(
+            input, as_flag(training), running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+        )
         if training is True or training is False:
             _FITTING[known] = True
-    momentum = float_argument("batch_norm", "momentum", 7, momentum)
-    eps = float_argument("batch_norm", "eps", 8, eps)
+    momentum = momentum if momentum.__class__ is float else float_argument("batch_norm", "momentum", 7, momentum)
+    eps = eps if eps.__class__ is float else float_argument("batch_norm", "eps", 8, eps)
     if grad_state.levels:
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    for name in ("running_mean", "running_var"):
-        if grad_state.enabled and (p := names[name]) is not None and p._requires_grad:
+    for name, p in (("running_mean", running_mean), ("running_var", running_var)):
+        if p is not None and p._requires_grad and grad_state.enabled:
             raise RuntimeError(
                 f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input "
                 "cannot have requires_grad True."
