@@ -187,6 +187,13 @@ def embed(x, out, start, step, inner):
     for o in range(x.shape[0]):
         # Unsigned, as in `take_rows`.
         at, begin = np.uint64(0), first
+        if x.shape[2] == 1:  # zeros by vectors, not one between each two elements
+            row, blocks = out[o], x[o]
+            for i in range(row.size):
+                row[i] = T(0)
+            for j in range(np.uint64(blocks.shape[0])):
+                row[first + j * stride] = blocks[j, 0]
+            continue
         for j in range(x.shape[1]):
             for i in range(at, begin):
                 out[o, i] = T(0)
