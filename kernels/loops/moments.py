@@ -185,12 +185,20 @@ def half_quotient(g, x, out):
         out[i] = g[i] / (x[i] * 2) if x[i] != 0 else T(0)
 
 
-@loop
+@loop(split=("g", "norm", "x", "out"), dtype_from="x")
 def norm_gradient(g, norm, x, out):
     """x * (g / norm), and 0 where the norm is 0: x and out are (outer, n, inner), g and norm (outer, inner)."""
+    n = x.shape[1]
+    elements, targets = x.reshape(x.size), out.reshape(out.size)
     for o in range(x.shape[0]):
         slope, size = g[o], norm[o]
-        for i in range(x.shape[1]):
+        if x.shape[2] == 1:
+            factor = slope[0] / size[0] if size[0] != 0 else T(0)
+            row, target = elements[o * n : (o + 1) * n], targets[o * n : (o + 1) * n]
+            for i in range(row.size):
+                target[i] = row[i] * factor
+            continue
+        for i in range(n):
             row, target = x[o, i], out[o, i]
             for j in range(row.size):
                 target[j] = row[j] * (slope[j] / size[j] if size[j] != 0 else T(0))

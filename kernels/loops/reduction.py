@@ -162,12 +162,21 @@ def prod_columns(x, out):
                 out[o, j] *= x[o, i, j]
 
 
-@loop(split=("x", "g", "out"), grain=STREAMED)
+@loop(reassoc=True, split=("x", "g", "out"), grain=STREAMED)
 def prod_others(x, g, out):
     """For each element g times the product of all others along n: right where some are zero."""
     n, inner = x.shape[1], x.shape[2]
     running = np.empty(inner, T)
+    elements, targets = x.reshape(x.size), out.reshape(out.size)
     for o in range(x.shape[0]):
+        if inner == 1:
+            row, target, whole = elements[o * n : (o + 1) * n], targets[o * n : (o + 1) * n], T(1)
+            for i in range(n):
+                whole *= row[i]
+            if whole != 0 and whole - whole == 0:  # by divisions, as long as neither zeros nor rounding lose anything
+                for i in range(n):
+                    target[i] = g[o, 0] * np.conj(whole / row[i])
+                continue
         # Products of what lies before, then of what lies behind: no division, so zeros do no harm.
         running[:] = T(1)
         for i in range(n):
