@@ -23,11 +23,17 @@ def glu(x, out):
 @loop(split=("g", "x", "out"), dtype_from="x")
 def glu_gradient(g, x, out):
     for r in range(x.shape[0]):
-        a, b, above, first, second = x[r, 0], x[r, 1], g[r], out[r, 0], out[r, 1]
-        for i in range(above.size):
-            s = sigmoid(b[i])
-            first[i] = above[i] * s
-            second[i] = above[i] * a[i] * s * (1.0 - s)
+        # One loop of five arrays would not be vectorised: LLVM would have to see that no two of them overlap.
+        for begin in range(0, g.shape[1], 1024):
+            above = g[r, begin : begin + 1024]
+            a, b, first, second = x[r, 0, begin:], x[r, 1, begin:], out[r, 0, begin:], out[r, 1, begin:]
+            for i in range(above.size):
+                second[i] = sigmoid(b[i])
+            for i in range(above.size):
+                first[i] = above[i] * second[i]
+            for i in range(above.size):
+                s = second[i]
+                second[i] = above[i] * a[i] * s * (1.0 - s)
 
 
 @loop
