@@ -48,6 +48,22 @@ def test_distances_of_every_order(p):
             assert not f.isnan().any()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n", "m", "d"), [(3, 70, 5), (4, 16, 1), (9, 37, 600), (70, 33, 257), (6, 7, 0)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_distances_in_tiles(n, m, d, dtype, threads):
+    """Sizes that are no multiples of a tile's, and long rows; equal rows are at no distance."""
+    x, y = draw(2, n, d).astype(dtype), draw(2, m, d, seed=1).astype(dtype)
+    x[1, 2] = y[1, 5]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    found = torch.cdist(torch.tensor(x), torch.tensor(y)).numpy()
+    torch.set_num_threads(before)
+    assert found[1, 2, 5] == 0
+    wanted = between(x.astype(np.float64), y.astype(np.float64), 2)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4 if dtype == "float32" else 1e-12)
+
+
 def test_equal_rows_have_no_gradient():
     x = torch.ones(3, 2, requires_grad=True)
     for p in ORDERS:

@@ -125,6 +125,26 @@ def test_parts(shape, data):
         same(tensor.diagonal(k), np.diagonal(array, k), None)
 
 
+@given(st.data(), several)
+@settings(max_examples=80, deadline=None)
+def test_views_of_memory_with_gaps(data, shape):
+    """Each dim twice as large as wanted and cut, so that no part of the memory is contiguous."""
+    memory, whole = pair(tuple(2 * n + 1 for n in shape))
+    cut = tuple(slice(1, 1 + n * step, step) for n, step in ((n, data.draw(st.sampled_from([1, 2]))) for n in shape))
+    array, tensor = memory[cut], whole[cut]
+    same(tensor.expand(3, *shape), np.broadcast_to(array, (3, *shape)), memory)
+    same(tensor.unsqueeze(0).movedim(0, -1), array[..., None], memory)
+    same(tensor.reshape(*shape[:-1], 1, shape[-1]), array[..., None, :], memory)
+    same(tensor.unfold(0, 1, 1), array[..., None], memory)
+    if len(shape) > 1:
+        same(tensor.diagonal(), array.diagonal(), memory)
+    strides = tuple(s // memory.itemsize for s in array.strides)
+    same(tensor.as_strided(shape[1:], strides[1:]), array[0], memory)
+    tensor.unsqueeze(0).expand(1, *shape).mul_(2)
+    np.testing.assert_array_equal(whole.numpy(), memory)
+    same(tensor.sum(), array.sum().reshape(()))
+
+
 def test_one_window_of_a_huge_step():
     assert X.unfold(1, 2, 2**62).tolist() == [[[*row[:2]]] for row in X.tolist()]
 
