@@ -21,7 +21,10 @@ def take_columns(x, channel, channels, geometry, begin, end, columns):
     # Flat arrays, and places counted on: indices of four dims, or a division for each row, take longer than its copy.
     flat, table = x.reshape(x.size), columns.reshape(columns.size)
     d_begin, h_begin, w_begin = begin // (rows * places), begin // places % rows, begin % places
-    at = 0
+    at, outside = 0, False
+    for e in range(3):
+        end_of_last = (geometry[12 + e] - 1) * geometry[3 + e] + (geometry[e] - 1) * geometry[9 + e] - geometry[6 + e]
+        outside |= geometry[6 + e] > 0 or end_of_last >= x.shape[1 + e]
     for c in range(channel, channel + channels):
         for i in range(kd):
             d_shift = i * geometry[9] - geometry[6]
@@ -32,26 +35,25 @@ def take_columns(x, channel, channels, geometry, begin, end, columns):
                     # Of a row's windows those that read inside.
                     low, high = -(shift // sw), (width - 1 - shift) // sw + 1
                     d, h, w, p = d_begin, h_begin, w_begin, begin
+                    if outside:  # all at once: a call for the zeros at either end of a row takes as long as its copy
+                        table[at : at + end - begin] = T(0)
                     while p < end:
                         count = min(places - w, end - p)
                         start = at + p - begin
                         x_d, x_h = d * sd + d_shift, h * sh + h_shift
                         first, last = max(low - w, 0), min(high - w, count)
-                        if x_d < 0 or x_d >= depth or x_h < 0 or x_h >= height or last <= first:
-                            table[start : start + count] = T(0)
-                        else:
+                        if 0 <= x_d < depth and 0 <= x_h < height and last > first:
                             source = ((c * depth + x_d) * height + x_h) * width + (w + first) * sw + shift
-                            for t in range(first):
-                                table[start + t] = T(0)
                             target, part = table[start + first : start + last], flat[source:]
                             if sw == 1:
                                 for t in range(target.size):
                                     target[t] = part[t]
+                            elif sw == 2:  # a constant distance, so that vectors are loaded
+                                for t in range(target.size):
+                                    target[t] = part[2 * t]
                             else:
                                 for t in range(target.size):
                                     target[t] = part[t * sw]
-                            for t in range(last, count):
-                                table[start + t] = T(0)
                         p += count
                         w = 0
                         h += 1
