@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from jitgrad.core.device import device_of
 from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
@@ -302,7 +304,9 @@ class Tensor:
 def address(tensor: Tensor) -> int:
     """The address in memory of a tensor's first element."""
     data = memory_of(tensor._data)
-    return data.address if tensor._layout.device != "cpu" else array_address(data)
+    if type(data) is np.ndarray:
+        return array_address(data)
+    return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
 
 
 _new = object.__new__  # without ``Tensor(...)``, whose call would go through type.__call__ and an __init__

@@ -107,14 +107,12 @@ def several_views(x: Tensor, places: Sequence[tuple[Any, Layout]]) -> tuple[Tens
         part._view_kind = "multi"
         parts.append(part)
     if x._layout.dtype.category >= 2:
-        if root._views is None:
-            root._views = []
-        count = len(root._views)
-        if count >> 5 == (count + len(parts)) >> 5:
-            root._views.extend(map(reference, parts))
-        else:
-            for part in parts:
-                _add_view(root, part)
+        views: Any = root._views or []
+        count = len(views)
+        if count ^ (count + len(parts)) > max(count, 31):  # a power of two between: see ``_add_view``
+            views = [v for v in views if v() is not None]
+        root._views = views
+        views.extend(map(reference, parts))
     return tuple(parts)
 
 
