@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.accesses import Accesses, items_of
+from jitgrad.compiler.accesses import items_of
 from jitgrad.compiler.numbers import is_live
+from jitgrad.compiler.stores import Stores
 from jitgrad.compiler.trust import (
     COMPARING,
     CONTAINERS,
@@ -57,7 +58,7 @@ _CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
 
 
-class BuiltinCalls(Accesses):
+class BuiltinCalls(Stores):
     """The part of a Watch that calls functions of C, and looks at what functions that aren't watched are given."""
 
     def prepared(self, function: types.FunctionType) -> Any:

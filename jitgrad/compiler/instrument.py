@@ -144,7 +144,8 @@ class _Rewriter(ast.NodeTransformer):
         value, key = self.visit(node.value), self._key(node.slice)
         if isinstance(node.ctx, ast.Load):
             return self._ask(node, "item", value, key)
-        return ast.copy_location(ast.Subscript(self._ask(node, "at", value), key, node.ctx), node)
+        place, key = self._ask(node, "at", value), self._ask(key, "key", key)
+        return ast.copy_location(ast.Subscript(place, key, node.ctx), node)
 
     def _key(self, node: Any) -> Any:
         if isinstance(node, ast.Slice):
@@ -218,8 +219,12 @@ class _Rewriter(ast.NodeTransformer):
         if len(right) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             found = self._ask(node, "contains", right[0], left)
             return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
-        if not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            left, right = self._ask(node, "compared", left), [self._ask(node, "compared", r) for r in right]
+        identity = len(right) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        # Whether a number is None, or True, does not depend on which number it is.
+        others = [c for c in (left, *right) if isinstance(c, ast.Constant) and type(c.value) not in (int, float)]
+        if not (identity and others):
+            what = "settled" if identity else "compared"
+            left, right = self._ask(node, what, left), [self._ask(node, what, r) for r in right]
         return ast.copy_location(ast.Compare(left, node.ops, right), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -281,8 +286,26 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> Any:
         values = zip(node.keys, map(self.visit, node.values), strict=True)
         node.values = [self._ask(v, "mapping", v) if k is None else v for k, v in values]
-        node.keys = [None if k is None else self.visit(k) for k in node.keys]
+        node.keys = [None if k is None else self._settled(k) for k in node.keys]
         return node
+
+    def visit_Set(self, node: ast.Set) -> Any:
+        node.elts = [self.visit(e) if isinstance(e, ast.Starred) else self._settled(e) for e in node.elts]
+        return node
+
+    def visit_SetComp(self, node: ast.SetComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.elt = self._settled(node.elt)
+        return node
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.key, node.value = self._settled(node.key), self.visit(node.value)
+        return node
+
+    def _settled(self, node: Any) -> Any:
+        """What is looked up by its value, so that a number has to be as it was."""
+        return node if isinstance(node, ast.Constant) else self._ask(node, "key", self.visit(node))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self._ask(node.value, "shown", self.visit(node.value))
