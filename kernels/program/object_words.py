@@ -19,7 +19,10 @@ from typing import Any
 
 from jitgrad.kernels.program.executor import functions
 
-__all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references"]
+__all__ = [
+    "Row", "Rows", "words_of_cell", "words_of_class", "words_of_dict", "words_of_list", "words_of_own_dict",
+    "words_of_references",
+]  # fmt: skip
 
 Row = tuple[int, int, int]  # (address, offset, word), see `executor.first_changed`
 _HEAD = object.__basicsize__
@@ -78,6 +81,12 @@ def words_of_own_dict(owner: Any) -> list[Row] | None:
     if inside is None or -3 * 8 != distance <= 0 or _word(place) != id(own):
         return None
     return [*inside, (place, -1, id(own))]
+
+
+def words_of_class(obj: Any) -> list[Row] | None:
+    """What stays as it is while an object is of the same class, which the caller keeps alive as well."""
+    place = id(obj) + _HEAD - 8
+    return [(place, -1, _word(place))] if _word(place) == id(type(obj)) else None
 
 
 def words_of_list(obj: list[Any]) -> list[Row] | None:
