@@ -89,17 +89,17 @@ def words_of_class(obj: Any) -> list[Row] | None:
     return [(place, -1, _word(place))] if _word(place) == id(type(obj)) else None
 
 
-def words_of_list(obj: list[Any]) -> list[Row] | None:
-    """What stays as it is while a list has the same items."""
+def words_of_list(obj: list[Any], items: Sequence[Any]) -> list[Row] | None:
+    """What stays as it is while a list has these items, which the caller keeps alive: they are told by address."""
     if type(obj) is not list or not _lists_are_known():
         return None
-    items = id(obj) + _HEAD + 8
-    return [(id(obj) + _HEAD, -1, len(obj)), *((items, 8 * k, id(item)) for k, item in enumerate(obj))]
+    place = id(obj) + _HEAD + 8
+    return [(id(obj) + _HEAD, -1, len(items)), *((place, 8 * k, id(item)) for k, item in enumerate(items))]
 
 
-def words_of_cell(obj: Any) -> list[Row] | None:
-    """What stays as it is while a variable of a function has the same value."""
-    return [(id(obj) + _HEAD, -1, id(obj.cell_contents))] if _lists_are_known() else None
+def words_of_cell(obj: Any, value: Any) -> list[Row] | None:
+    """What stays as it is while a variable of a function has this value, which the caller keeps alive."""
+    return [(id(obj) + _HEAD, -1, id(value))] if _lists_are_known() else None
 
 
 def words_of_references(obj: Any, count: int) -> list[Row] | None:
