@@ -80,6 +80,8 @@ class BuiltinCalls(Stores):
                 return self._special(function, special, args, kwargs)
             if function is reversed and (special := special_method(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
+        if function in (id, hash):
+            self.notes.address(args[0])
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}

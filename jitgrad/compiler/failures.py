@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches
 from jitgrad.compiler.recording import Change
+from jitgrad.compiler.tensor_notes import TensorNote
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Launch, Program, extent_of
