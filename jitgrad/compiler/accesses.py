@@ -201,7 +201,22 @@ class Accesses:
             notes.fail(f"it goes through a {type(obj).__name__}")
         return obj
 
-    unpacked = iter
+    def unpacked(self, value: Any, shape: tuple[Any, ...]) -> Any:
+        """What is assigned to several targets. shape: of each None, "*", or the same where it is several itself."""
+        found = self.iter(value)
+        nested = [k for k, inner in enumerate(shape) if isinstance(inner, tuple)]
+        if not nested or self.notes.reason is not None:
+            return found
+        items, star = list(found), shape.index("*") if "*" in shape else len(shape)
+        for k in nested:
+            at = k if k < star else k + len(items) - len(shape)
+            if 0 <= at < len(items):  # else Python raises what is to be raised
+                items[at] = self.unpacked(items[at], shape[k])
+        return items
+
+    def each(self, obj: Any, shape: tuple[Any, ...]) -> Any:
+        """What ``for`` goes through where it assigns to several targets each time."""
+        return (self.unpacked(item, shape) for item in self.iter(obj))
 
     def _each(self, following: Any, iterator: Any) -> Iterator[Any]:
         """The items of an iterator whose class has a ``__next__`` of its own, which is called watched."""

@@ -82,7 +82,7 @@ class Attributes(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The condition that a list has these items, or a dictionary these pairs of key and value, in this order."""
+    """The condition that a container has these items, or a dictionary these pairs of key and value, in this order."""
 
     container: Any
     items: tuple[Any, ...]
@@ -210,10 +210,8 @@ class Guards:
             self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":
             self.depends(obj, Call(_is_float_at, (obj, key)))
-        elif isinstance(obj, (dict, list)):
-            self.depends(obj, Contents(obj, value))
         else:
-            self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
+            self.depends(obj, Contents(obj, value))
 
     def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
         if not is_scalar(value) and getattr(obj, key) is not value:

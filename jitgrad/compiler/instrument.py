@@ -100,6 +100,13 @@ _REFUSED = {
 }  # fmt: skip
 
 
+def _shape(target: Any) -> Any:
+    """How what is assigned to a target is unpacked: see ``Accesses.unpacked``."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return tuple(map(_shape, target.elts))
+    return "*" if isinstance(target, ast.Starred) else None
+
+
 class _Rewriter(ast.NodeTransformer):
     """owner: the class around the function, by whose name Python changes private names."""
 
@@ -163,8 +170,12 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         node.value = self.visit(node.value)
-        if any(isinstance(t, (ast.Tuple, ast.List)) for t in node.targets):
-            node.value = self._ask(node, "unpacked", node.value)
+        shapes = [shape for shape in map(_shape, node.targets) if shape]
+        if shapes:
+            # Of several targets all get the value; only where one of them is nested is it not the value itself.
+            if len(node.targets) > 1 and any(isinstance(part, tuple) for shape in shapes for part in shape):
+                raise NotRewritable(f"it unpacks what it also assigns as it is on line {node.lineno}", node.lineno)
+            node.value = self._ask(node, "unpacked", node.value, ast.Constant(shapes[0]))
         node.targets = [self.visit(t) for t in node.targets]
         return node
 
@@ -260,8 +271,15 @@ class _Rewriter(ast.NodeTransformer):
 
     # -- loops, with, functions
 
+    def _gone_through(self, node: Any) -> Any:
+        """What a loop or comprehension goes through."""
+        shape, through = _shape(node.target), self.visit(node.iter)
+        if shape:
+            return self._ask(node.iter, "each", through, ast.Constant(shape))
+        return self._ask(node.iter, "iter", through)
+
     def visit_For(self, node: ast.For) -> Any:
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         self._bodies(node)
         return node
@@ -269,7 +287,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         if node.is_async:
             raise NotRewritable("it has an async comprehension")
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         node.ifs = [self._tested(i) for i in node.ifs]
         return node
