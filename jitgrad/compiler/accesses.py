@@ -21,6 +21,7 @@ from jitgrad.compiler.trust import (
     OF_C,
     PLAIN,
     has_special,
+    has_state,
     is_ours,
     is_users,
     is_watched,
@@ -40,6 +41,11 @@ def items_of(value: Any) -> Iterable[Any]:
     if not isinstance(value, CONTAINERS):
         return ()
     return (*value, *value.values()) if isinstance(value, dict) else value
+
+
+def _is_computed(static: Any) -> bool:
+    """Whether what stands in a class under a name is a function in Python that computes an attribute."""
+    return isinstance(static, property) or special_method(static, "__get__") is not None
 
 
 class Accesses:
@@ -87,6 +93,8 @@ class Accesses:
             if isinstance(fallback := static_attribute(kind, "__getattr__"), types.FunctionType):
                 notes.lacks(obj, name)
                 return self.call(fallback, obj, name)
+        if _is_computed(static) and has_state(obj) and notes.is_known(obj):
+            return getattr(self.given(obj), name)
         value = getattr(obj, name)
         if notes.is_known(obj):
             if isinstance(value, types.MethodType) and name not in own:
@@ -143,7 +151,7 @@ class Accesses:
             return self.call(special, obj, key)
         if not (isinstance(obj, (str, bytes, range, np.generic, type)) or is_ours(type(obj))):
             notes.fail(f"it reads an item of a {type(obj).__name__}")
-        return obj[key]
+        return self.given(obj)[key]
 
     def _item_of_container(self, obj: Any, key: Any) -> Any:
         notes = self.notes
@@ -199,7 +207,7 @@ class Accesses:
             return self._each(following, made) if following else made
         if not is_ours(type(obj)):
             notes.fail(f"it goes through a {type(obj).__name__}")
-        return obj
+        return self.given(obj)
 
     def unpacked(self, value: Any, shape: tuple[Any, ...]) -> Any:
         """What is assigned to several targets. shape: of each None, "*", or the same where it is several itself."""
@@ -250,7 +258,7 @@ class Accesses:
         """What ``with`` enters."""
         if self.notes.reason is None and not (is_ours(type(manager)) or isinstance(manager, contextlib.nullcontext)):
             self.notes.fail(f"it enters a {type(manager).__name__} by with")
-        return manager
+        return self.given(manager) if self.notes.reason is None else manager
 
     def shown(self, value: Any) -> Any:
         """What an f-string shows."""
@@ -314,6 +322,8 @@ class Accesses:
             return self.given(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it computes with a NumPy array")
-        elif not isinstance(value, PLAIN) and not is_ours(type(value)):
-            notes.fail(f"it computes with a {type(value).__name__}")
+        elif not isinstance(value, PLAIN):
+            if not is_ours(type(value)):
+                notes.fail(f"it computes with a {type(value).__name__}")
+            return self.given(value)
         return value

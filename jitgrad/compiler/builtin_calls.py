@@ -23,6 +23,8 @@ from jitgrad.compiler.trust import (
     READ_ONLY,
     SHOWING,
     has_special,
+    has_state,
+    is_programs,
     is_watched,
     special_method,
 )
@@ -202,7 +204,7 @@ class BuiltinCalls(Stores):
                 notes.contents(value)
             items: Iterable[Any] = value.values() if isinstance(value, dict) else value
             for item in items:
-                if isinstance(item, CONTAINERS) or is_live(item):
+                if isinstance(item, CONTAINERS) or is_live(item) or has_state(item):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)
@@ -210,6 +212,8 @@ class BuiltinCalls(Stores):
             notes.fail("it takes numbers from a NumPy array")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
+        elif has_state(value) and notes.is_known(value):
+            self._state(value)
         elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif isinstance(value, types.FunctionType):
@@ -218,3 +222,14 @@ class BuiltinCalls(Stores):
             if is_watched(value.__func__):
                 return types.MethodType(self.prepared(value.__func__), value.__self__)
         return value
+
+    def _state(self, obj: Any) -> None:
+        """An object whose attributes are read where nothing is followed, and those of such objects in it."""
+        if not self.notes.state(obj):
+            return
+        for value in vars(obj).values():
+            inside = items_of(value) if isinstance(value, CONTAINERS) else (value,)
+            for item in [i for i in inside if is_programs(i)]:
+                self.notes.fail(f"it gives a {type(obj).__name__}, which has {name_of(item)}, to what isn't followed")
+            if isinstance(value, CONTAINERS) or has_state(value):
+                self.given(value)

@@ -75,6 +75,7 @@ class Notes(TensorNotes):
         self.known: dict[int, Any] = {}
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
+        self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
         self.counted: set[tuple[int, str]] = set()
         self.changed: set[int] = set()  # ids of what actions have changed
 
@@ -184,6 +185,23 @@ class Notes(TensorNotes):
             self._guard("contents", obj, None, found)
         for value in inside:
             self._found(obj, value)
+
+    def state(self, obj: Any) -> bool:
+        """All attributes of an object were read; whether that was not noted before."""
+        if id(obj) in self.states:
+            return False
+        own = vars(obj)
+        self.states[id(obj)] = obj, dict(own)
+        self.attribute(obj, "__dict__", own)
+        self.contents(own)
+        return True
+
+    def check_states(self) -> None:
+        """Note that the run can't be repeated if it has changed attributes where nothing was followed."""
+        for obj, before in self.states.values():
+            now = vars(obj)
+            if list(now) != list(before) or not all(same(now[name], value) for name, value in before.items()):
+                self.fail(f"it changes a {type(obj).__name__} from outside")
 
     def advance(self, iterator: Any) -> None:
         """An iterator may be advanced."""

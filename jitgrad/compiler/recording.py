@@ -178,6 +178,7 @@ class Recording:
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(root_of(note.data)), None)
+        notes.check_states()
         self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)

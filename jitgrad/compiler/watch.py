@@ -203,6 +203,8 @@ class Watch(BuiltinCalls):
                 notes.tensor_attribute(value, read)
             if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
+        if not isinstance(function, (type, types.FunctionType)):
+            self.given(function)
         return self._unfollowed(function, args, kwargs)
 
     def _unfollowed(self, function: Any, args: Any, kwargs: Any) -> Any:
