@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.accesses import Accesses, items_of
+from jitgrad.compiler.accesses import items_of
 from jitgrad.compiler.numbers import is_live
+from jitgrad.compiler.stores import Stores
 from jitgrad.compiler.trust import (
     COMPARING,
     CONTAINERS,
@@ -22,6 +23,8 @@ from jitgrad.compiler.trust import (
     READ_ONLY,
     SHOWING,
     has_special,
+    has_state,
+    is_programs,
     is_watched,
     special_method,
 )
@@ -57,7 +60,7 @@ _CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
 
 
-class BuiltinCalls(Accesses):
+class BuiltinCalls(Stores):
     """The part of a Watch that calls functions of C, and looks at what functions that aren't watched are given."""
 
     def prepared(self, function: types.FunctionType) -> Any:
@@ -79,6 +82,8 @@ class BuiltinCalls(Accesses):
                 return self._special(function, special, args, kwargs)
             if function is reversed and (special := special_method(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
+        if function in (id, hash):
+            self.notes.address(args[0])
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}
@@ -199,7 +204,7 @@ class BuiltinCalls(Accesses):
                 notes.contents(value)
             items: Iterable[Any] = value.values() if isinstance(value, dict) else value
             for item in items:
-                if isinstance(item, CONTAINERS) or is_live(item):
+                if isinstance(item, CONTAINERS) or is_live(item) or has_state(item):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)
@@ -207,6 +212,8 @@ class BuiltinCalls(Accesses):
             notes.fail("it takes numbers from a NumPy array")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
+        elif has_state(value) and notes.is_known(value):
+            self._state(value)
         elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif isinstance(value, types.FunctionType):
@@ -215,3 +222,14 @@ class BuiltinCalls(Accesses):
             if is_watched(value.__func__):
                 return types.MethodType(self.prepared(value.__func__), value.__self__)
         return value
+
+    def _state(self, obj: Any) -> None:
+        """An object whose attributes are read where nothing is followed, and those of such objects in it."""
+        if not self.notes.state(obj):
+            return
+        for value in vars(obj).values():
+            inside = items_of(value) if isinstance(value, CONTAINERS) else (value,)
+            for item in [i for i in inside if is_programs(i)]:
+                self.notes.fail(f"it gives a {type(obj).__name__}, which has {name_of(item)}, to what isn't followed")
+            if isinstance(value, CONTAINERS) or has_state(value):
+                self.given(value)

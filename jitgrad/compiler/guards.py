@@ -82,7 +82,7 @@ class Attributes(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The condition that a list has these items, or a dictionary these pairs of key and value, in this order."""
+    """The condition that a container has these items, or a dictionary these pairs of key and value, in this order."""
 
     container: Any
     items: tuple[Any, ...]
@@ -131,25 +131,30 @@ class _Group:
     """The conditions that depend on one dictionary, list or cell.
 
     owner: the object of whose attributes a dictionary is the ``__dict__``, if that is what counts.
-    live: (key of a live number, key in the dictionary).
+    live: (key of a live number, key in the dictionary). alive: what is known by its address as long as it is expected.
     """
 
-    __slots__ = ("conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
+    __slots__ = ("alive", "conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
 
     def __init__(self, obj: Any, owner: Any = None):
         self.obj, self.owner, self.conditions = obj, owner, list[Condition]()
         self.texts: tuple[str, ...] = ()
         self.live: tuple[tuple[Any, Any], ...] = ()
+        self.alive: Any = None
 
-    def words(self) -> Any:
-        """What stays as it is while the object does; None where that can't be told."""
+    def words(self) -> tuple[Any, Any]:
+        """What stays as it is while the object does, None where that can't be told; what has to live meanwhile."""
         if self.owner is not None:
-            return words_of_own_dict(self.owner)
+            return words_of_own_dict(self.owner), None
         if isinstance(self.obj, OrderedDict) and any(type(c) is Contents for c in self.conditions):
-            return None  # its order changes without it getting another version
+            return None, None  # its order changes without it getting another version
         if isinstance(self.obj, CellType):
-            return words_of_cell(self.obj)
-        return words_of_dict(self.obj) if isinstance(self.obj, dict) else words_of_list(self.obj)
+            value = self.obj.cell_contents
+            return words_of_cell(self.obj, value), value
+        if isinstance(self.obj, dict):
+            return words_of_dict(self.obj), None
+        items = tuple(self.obj) if type(self.obj) is list else ()
+        return words_of_list(self.obj, items), items
 
 
 class Guards:
@@ -205,10 +210,8 @@ class Guards:
             self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":
             self.depends(obj, Call(_is_float_at, (obj, key)))
-        elif isinstance(obj, (dict, list)):
-            self.depends(obj, Contents(obj, value))
         else:
-            self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
+            self.depends(obj, Contents(obj, value))
 
     def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
         if not is_scalar(value) and getattr(obj, key) is not value:
@@ -227,7 +230,7 @@ class Guards:
         groups: list[_Group] = []
         rows: list[Any] = []
         for group in (*self._groups.values(), *self._own.values()):
-            words = group.words()
+            words, _ = group.words()
             if words is None:
                 self.always += [*(c.text(names) for c in group.conditions), *group.texts]
                 here = names(group.obj)
@@ -262,7 +265,8 @@ class Guards:
         try:
             while changed >= 0:
                 group = self._watched[changed]
-                words = group.words()  # before the conditions: a change by another thread meanwhile is seen next time
+                # Before the conditions: a change by another thread meanwhile is seen next time.
+                words, alive = group.words()
                 if not self._holds(changed):
                     return False
                 for key, item in group.live:
@@ -270,6 +274,7 @@ class Guards:
                 if len(words) != self.rows.length(changed):
                     return False
                 self.rows.expect(changed, words)
+                group.alive = alive
                 changed = self.rows.unlike(changed + 1)
         except (AttributeError, KeyError, IndexError, ValueError, TypeError):
             return False

@@ -100,6 +100,13 @@ _REFUSED = {
 }  # fmt: skip
 
 
+def _shape(target: Any) -> Any:
+    """How what is assigned to a target is unpacked: see ``Accesses.unpacked``."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return tuple(map(_shape, target.elts))
+    return "*" if isinstance(target, ast.Starred) else None
+
+
 class _Rewriter(ast.NodeTransformer):
     """owner: the class around the function, by whose name Python changes private names."""
 
@@ -144,7 +151,8 @@ class _Rewriter(ast.NodeTransformer):
         value, key = self.visit(node.value), self._key(node.slice)
         if isinstance(node.ctx, ast.Load):
             return self._ask(node, "item", value, key)
-        return ast.copy_location(ast.Subscript(self._ask(node, "at", value), key, node.ctx), node)
+        place, key = self._ask(node, "at", value), self._ask(key, "key", key)
+        return ast.copy_location(ast.Subscript(place, key, node.ctx), node)
 
     def _key(self, node: Any) -> Any:
         if isinstance(node, ast.Slice):
@@ -162,8 +170,12 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         node.value = self.visit(node.value)
-        if any(isinstance(t, (ast.Tuple, ast.List)) for t in node.targets):
-            node.value = self._ask(node, "unpacked", node.value)
+        shapes = [shape for shape in map(_shape, node.targets) if shape]
+        if shapes:
+            # Of several targets all get the value; only where one of them is nested is it not the value itself.
+            if len(node.targets) > 1 and any(isinstance(part, tuple) for shape in shapes for part in shape):
+                raise NotRewritable(f"it unpacks what it also assigns as it is on line {node.lineno}", node.lineno)
+            node.value = self._ask(node, "unpacked", node.value, ast.Constant(shapes[0]))
         node.targets = [self.visit(t) for t in node.targets]
         return node
 
@@ -218,8 +230,12 @@ class _Rewriter(ast.NodeTransformer):
         if len(right) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             found = self._ask(node, "contains", right[0], left)
             return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
-        if not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            left, right = self._ask(node, "compared", left), [self._ask(node, "compared", r) for r in right]
+        identity = len(right) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        # Whether a number is None, or True, does not depend on which number it is.
+        others = [c for c in (left, *right) if isinstance(c, ast.Constant) and type(c.value) not in (int, float)]
+        if not (identity and others):
+            what = "settled" if identity else "compared"
+            left, right = self._ask(node, what, left), [self._ask(node, what, r) for r in right]
         return ast.copy_location(ast.Compare(left, node.ops, right), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -255,8 +271,15 @@ class _Rewriter(ast.NodeTransformer):
 
     # -- loops, with, functions
 
+    def _gone_through(self, node: Any) -> Any:
+        """What a loop or comprehension goes through."""
+        shape, through = _shape(node.target), self.visit(node.iter)
+        if shape:
+            return self._ask(node.iter, "each", through, ast.Constant(shape))
+        return self._ask(node.iter, "iter", through)
+
     def visit_For(self, node: ast.For) -> Any:
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         self._bodies(node)
         return node
@@ -264,7 +287,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         if node.is_async:
             raise NotRewritable("it has an async comprehension")
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         node.ifs = [self._tested(i) for i in node.ifs]
         return node
@@ -281,8 +304,26 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> Any:
         values = zip(node.keys, map(self.visit, node.values), strict=True)
         node.values = [self._ask(v, "mapping", v) if k is None else v for k, v in values]
-        node.keys = [None if k is None else self.visit(k) for k in node.keys]
+        node.keys = [None if k is None else self._settled(k) for k in node.keys]
         return node
+
+    def visit_Set(self, node: ast.Set) -> Any:
+        node.elts = [self.visit(e) if isinstance(e, ast.Starred) else self._settled(e) for e in node.elts]
+        return node
+
+    def visit_SetComp(self, node: ast.SetComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.elt = self._settled(node.elt)
+        return node
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.key, node.value = self._settled(node.key), self.visit(node.value)
+        return node
+
+    def _settled(self, node: Any) -> Any:
+        """What is looked up by its value, so that a number has to be as it was."""
+        return node if isinstance(node, ast.Constant) else self._ask(node, "key", self.visit(node))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self._ask(node.value, "shown", self.visit(node.value))

@@ -13,9 +13,10 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
-from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
+from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
+from jitgrad.compiler.tensor_notes import HOOKS, TensorNote, hooks_of
 from jitgrad.compiler.watch import Watch
 from jitgrad.core.dtypes import get_default_dtype
 from jitgrad.core.grad_mode import state
@@ -177,6 +178,7 @@ class Recording:
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(root_of(note.data)), None)
+        notes.check_states()
         self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
@@ -304,4 +306,7 @@ def _know_containers(tree: Any, notes: Notes) -> None:
         if isinstance(item, (list, tuple, dict)):
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
+            keys = [part for key in item for part in (key if isinstance(key, tuple) else (key,))]
+            if isinstance(item, dict) and any(isinstance(key, Tensor) for key in keys):
+                notes.fail("it is given a dictionary whose keys are tensors")
             _know_containers(item, notes)

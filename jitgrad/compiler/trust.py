@@ -14,16 +14,22 @@ import numpy as np
 
 __all__ = [
     "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
-    "SHOWING", "has_special", "is_ours", "is_users", "is_watched", "module_of", "special_method", "static_attribute",
-    "title",
+    "SHOWING", "has_special", "has_state", "is_ours", "is_programs", "is_users", "is_watched", "module_of",
+    "special_method", "static_attribute", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
 _WATCHED = (
     "jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules",
-    "jitgrad.compiler.optimized_module",
+    "jitgrad.compiler.optimized_module", "jitgrad.amp.grad_scaler",
 )  # fmt: skip
 _TRUSTED = ("jitgrad.optim.fused_step",)
+# Modules whose objects are constants, or noted in ways of their own, as tensors are; but blocks' modes have state.
+_STATELESS = (
+    "jitgrad.core.", "jitgrad.kernels", "jitgrad.ops", "jitgrad.dispatch", "jitgrad.engine", "jitgrad.nn",
+    "jitgrad.random", "jitgrad.compiler", "jitgrad.testing", "jitgrad.debug", "jitgrad.extend", "jitgrad.library",
+)  # fmt: skip
+_MODES = ("jitgrad.core.grad_mode", "jitgrad.core.inference")
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
@@ -89,6 +95,14 @@ def is_ours(kind: type) -> bool:
     return module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
 
 
+def has_state(value: Any) -> bool:
+    """Whether an object has attributes that functions of jitgrad's read which aren't followed, as a distribution's."""
+    if isinstance(value, type) or not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    ours = [cls.__module__ for cls in type(value).__mro__ if is_ours(cls)]
+    return bool(ours) and not all(m.startswith(_STATELESS) and not m.startswith(_MODES) for m in ours)
+
+
 def is_users(kind: type) -> bool:
     """Whether a class is one of a program's: attributes of it may be assigned to."""
     return bool(kind.__flags__ & _HEAP) and not (kind.__module__ or "").startswith(("jitgrad.", "numpy"))
@@ -112,6 +126,18 @@ def has_special(value: Any, names: Iterable[str]) -> bool:
     """Whether a program's class has one of these special methods, written in Python."""
     kind = type(value)
     return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
+
+
+def is_programs(value: Any) -> bool:
+    """Whether a value is a function of a program's, or an object of which a program decides what calling it does."""
+    if isinstance(value, types.FunctionType):
+        return is_watched(value)
+    if isinstance(value, (types.MethodType, functools.partial)):
+        return is_programs(value.__func__ if isinstance(value, types.MethodType) else value.func)
+    kind = type(value)
+    if is_users(kind):
+        return not isinstance(value, type) and not any(map(is_ours, kind.__mro__))
+    return not is_ours(kind) and isinstance(static_attribute(kind, "__call__"), types.FunctionType)
 
 
 def title(function: Any) -> str:

@@ -19,7 +19,8 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
-from jitgrad.compiler.notes import HOOKS, Notes
+from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.tensor_notes import HOOKS
 from jitgrad.compiler.trust import OF_C, PURE, is_ours, is_watched, module_of, static_attribute, title
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
@@ -202,6 +203,8 @@ class Watch(BuiltinCalls):
                 notes.tensor_attribute(value, read)
             if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
+        if not isinstance(function, (type, types.FunctionType)):
+            self.given(function)
         return self._unfollowed(function, args, kwargs)
 
     def _unfollowed(self, function: Any, args: Any, kwargs: Any) -> Any:

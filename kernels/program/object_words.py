@@ -19,7 +19,10 @@ from typing import Any
 
 from jitgrad.kernels.program.executor import functions
 
-__all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references"]
+__all__ = [
+    "Row", "Rows", "words_of_cell", "words_of_class", "words_of_dict", "words_of_list", "words_of_own_dict",
+    "words_of_references",
+]  # fmt: skip
 
 Row = tuple[int, int, int]  # (address, offset, word), see `executor.first_changed`
 _HEAD = object.__basicsize__
@@ -80,17 +83,23 @@ def words_of_own_dict(owner: Any) -> list[Row] | None:
     return [*inside, (place, -1, id(own))]
 
 
-def words_of_list(obj: list[Any]) -> list[Row] | None:
-    """What stays as it is while a list has the same items."""
+def words_of_class(obj: Any) -> list[Row] | None:
+    """What stays as it is while an object is of the same class, which the caller keeps alive as well."""
+    place = id(obj) + _HEAD - 8
+    return [(place, -1, _word(place))] if _word(place) == id(type(obj)) else None
+
+
+def words_of_list(obj: list[Any], items: Sequence[Any]) -> list[Row] | None:
+    """What stays as it is while a list has these items, which the caller keeps alive: they are told by address."""
     if type(obj) is not list or not _lists_are_known():
         return None
-    items = id(obj) + _HEAD + 8
-    return [(id(obj) + _HEAD, -1, len(obj)), *((items, 8 * k, id(item)) for k, item in enumerate(obj))]
+    place = id(obj) + _HEAD + 8
+    return [(id(obj) + _HEAD, -1, len(items)), *((place, 8 * k, id(item)) for k, item in enumerate(items))]
 
 
-def words_of_cell(obj: Any) -> list[Row] | None:
-    """What stays as it is while a variable of a function has the same value."""
-    return [(id(obj) + _HEAD, -1, id(obj.cell_contents))] if _lists_are_known() else None
+def words_of_cell(obj: Any, value: Any) -> list[Row] | None:
+    """What stays as it is while a variable of a function has this value, which the caller keeps alive."""
+    return [(id(obj) + _HEAD, -1, id(value))] if _lists_are_known() else None
 
 
 def words_of_references(obj: Any, count: int) -> list[Row] | None:

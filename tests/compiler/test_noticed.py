@@ -273,6 +273,22 @@ def test_a_change_is_noticed(make, cut):
     check_noticed(*make(), cut)
 
 
+@pytest.mark.parametrize("kind", ["list", "cell"])
+def test_another_number_at_the_address_of_an_equal_one_is_noticed(kind):
+    """Items of lists and variables are told by address: an equal number in their place lives as long as it is that."""
+    scale, scales = float("2.0"), [float("2.0")]
+
+    def assign(value):
+        nonlocal scale
+        scale, scales[0] = (value, scales[0]) if kind == "cell" else (scale, value)
+
+    compiled = torch.compile((lambda x: x * scales[0]) if kind == "list" else (lambda x: x * scale))
+    for number in ("2.0", "2.0", "2.00", "3.0", "2.000", "4.0"):
+        assign(None)
+        assign(float(number))
+        assert compiled(torch.ones(2)).tolist() == [float(number)] * 2
+
+
 def test_lambdas_on_one_line_are_told_apart():
     double, triple, inner = lambda x: x * 2, lambda x: x * 3, lambda x: (lambda x: x + 1)(x) * 5
     for function in (double, triple, inner):
