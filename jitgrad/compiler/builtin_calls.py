@@ -75,9 +75,9 @@ class BuiltinCalls(Accesses):
             if self.notes.repeatable(owner, function.__name__, args, kwargs):
                 return self.notes.host_call(function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
-            if special := special_method(args[0], f"__{function.__name__}__"):
+            if special := self.special(args[0], f"__{function.__name__}__"):
                 return self._special(function, special, args, kwargs)
-            if function is reversed and (special := special_method(args[0], "__getitem__")):
+            if function is reversed and (special := self.special(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
@@ -115,7 +115,7 @@ class BuiltinCalls(Accesses):
             self.refuse_special(args, ("keys",), name_of(function))
         if through and _THROUGH[function]:
             self.refuse_special([item for a in args for item in items_of(a)], _THROUGH[function], name_of(function))
-        own = [special_method(a, "__iter__") and not isinstance(a, Tensor) for a in args]
+        own = [self.special(a, "__iter__") and not isinstance(a, Tensor) for a in args]
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
 
     def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:

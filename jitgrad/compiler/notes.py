@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 import types
@@ -15,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jitgrad
+from jitgrad.compiler.counts import count, place_of, places
 from jitgrad.compiler.numbers import plain, read_number, was_read
-from jitgrad.compiler.trust import is_users
+from jitgrad.compiler.trust import is_users, static_attribute
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
@@ -44,6 +44,16 @@ class Guard(NamedTuple):
     obj: Any
     key: Any
     value: Any
+
+    def is_of(self, name: str) -> bool:
+        """Whether it is the value of something of this name."""
+        return self.kind in ("attr", "item", "static") and self.key == name
+
+    def holds(self) -> bool:
+        """Whether such a value is what it was."""
+        if self.kind == "item":
+            return same(self.obj[self.key], self.value)
+        return same((getattr if self.kind == "attr" else static_attribute)(self.obj, self.key), self.value)
 
 
 class Action(NamedTuple):
@@ -121,7 +131,7 @@ class Notes:
         self.reading = False  # whether a number of a tensor is read that a program can read as well
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
-        self.counted: set[tuple[int, str]] = set()
+        self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
         self.changed: set[int] = set()  # ids of what actions have changed
         self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
         self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
@@ -164,6 +174,8 @@ class Notes:
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
         if id(obj) in self.changed:
             self.fail(f"it reads a {type(obj).__name__} after it has changed it")
+        if self.counted and self._is_counted(obj, key):
+            self.fail(f"it reads {key} of a {type(obj).__name__} after it has changed it")
         if id(obj) not in self.arguments:  # whose structure is compared for every call
             self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
 
@@ -175,8 +187,6 @@ class Notes:
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name`` was read."""
-        if (id(obj), name) in self.counted:
-            self.fail(f"it reads {name} of a {type(obj).__name__} after it has changed it")
         if type(value) is LiveNumber:
             value = float(value)
         self._guard("attr", obj, name, value)
@@ -196,6 +206,18 @@ class Notes:
         """A variable of an enclosing function was read."""
         self._guard("cell", cell, None, value)
         self._found(cell, value)
+
+    def of_class(self, cls: type, name: str) -> None:
+        """It was looked up what a class, or a base of it, has under a name: something, or nothing."""
+        if is_users(cls):
+            static = static_attribute(cls, name)
+            self._guard("static", cls, name, static)
+            self._found(cls, static)
+
+    def absent(self, obj: Any, name: str) -> None:
+        """An attribute was not found, neither in the object nor in what its class does instead."""
+        if self.is_known(obj):
+            self._guard("absent", obj, name, None)
 
     def lacks(self, obj: Any, name: str) -> None:
         """An attribute was not found in the object itself."""
@@ -271,10 +293,18 @@ class Notes:
 
     def count(self, obj: Any, name: str, what: str, value: Any) -> None:
         """``obj.name += value`` now and in every run."""
-        if ("attr", id(obj), name) in self.guards:
+        place = place_of(obj, name)
+        self.counted.add((id(place), name))
+        read = [g for g in self.guards.values() if g.is_of(name) and g.holds()]
+        self.host_call(count, (obj, name, what, value), {})
+        if ("contents", id(place), None) in self.guards or not all(g.holds() for g in read):
             self.fail(f"it changes {name} of a {type(obj).__name__}, which it also reads")
-        self.counted.add((id(obj), name))
-        self.host_call(_count, (obj, name, what, value), {})
+
+    def _is_counted(self, obj: Any, key: Any) -> bool:
+        """Whether what was read may be a counter, under whatever name."""
+        if key is None:
+            return any(id(obj) == place for place, _ in self.counted)
+        return any((id(place), key) in self.counted for place in places(obj))
 
     # -- numbers ----------------------------------------------------------------------------------------
 
@@ -411,10 +441,6 @@ def _changed_by(method: Any) -> Iterator[Any]:
     yield from getattr(getattr(owner, "optimizer", None), "param_groups", ())
     for schedule in getattr(owner, "_schedulers", ()):
         yield from _changed_by(schedule.step)
-
-
-def _count(obj: Any, name: str, what: str, value: Any) -> None:
-    setattr(obj, name, getattr(operator, what)(getattr(obj, name), value))
 
 
 def _user_lines() -> list[tuple[CodeType, int]]:

@@ -91,6 +91,8 @@ class Watch(BuiltinCalls):
         for name in reads:
             if name in own:
                 notes.know(own[name]) if ours else notes.item(own, name, own[name])
+            elif not ours:  # a built-in, or nothing so far
+                notes.has(own, name)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             with contextlib.suppress(ValueError):  # of a variable that has no value yet
@@ -123,6 +125,7 @@ class Watch(BuiltinCalls):
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         if isinstance(function, functools._lru_cache_wrapper):
             return self._remembered(function, args, kwargs)
+        self.notes.of_class(type(function), "__call__")
         called = static_attribute(type(function), "__call__")
         if not isinstance(called, types.FunctionType):
             self.notes.fail(f"it calls {title(function)}, of which nothing is known")
@@ -186,6 +189,8 @@ class Watch(BuiltinCalls):
             return self._unfollowed(cls, args, kwargs)
         if is_ours(cls) or issubclass(cls, (BaseException, tuple, np.generic)):
             return self._primitive(cls, args, kwargs)
+        for name in ("__init__", "__new__"):
+            self.notes.of_class(cls, name)
         init, plain = cls.__init__, cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         if isinstance(init, types.FunctionType) and plain:
             obj = cls.__new__(cls)

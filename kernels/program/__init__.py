@@ -22,6 +22,7 @@ from jitgrad.kernels.program.object_words import (
     Row,
     Rows,
     words_of_cell,
+    words_of_class,
     words_of_dict,
     words_of_list,
     words_of_own_dict,
@@ -34,6 +35,6 @@ from jitgrad.kernels.program.ranges import Ranges
 
 __all__ = [
     "Access", "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Ranges", "Row", "Rows",
-    "accesses", "address_of", "extent_of", "improved", "is_array", "is_on_device", "words_of_cell", "words_of_dict",
-    "words_of_list", "words_of_own_dict", "words_of_references", "written_elements",
+    "accesses", "address_of", "extent_of", "improved", "is_array", "is_on_device", "words_of_cell", "words_of_class",
+    "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references", "written_elements",
 ]  # fmt: skip

@@ -1,0 +1,141 @@
+"""How a Watch reads attributes: each of them depends on an object's own, on its class, or on a function that is called.
+
+What a class has is guarded as it stands there, whoever reads it: the object may be a new one.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from jitgrad.compiler.notes import Notes, is_scalar
+from jitgrad.compiler.numbers import is_live
+from jitgrad.compiler.trust import (
+    ABSENT,
+    CONTAINERS,
+    OF_C,
+    PLAIN,
+    is_users,
+    is_watched,
+    special_method,
+    static_attribute,
+)
+from jitgrad.core.node import Node
+from jitgrad.core.tensor import Tensor
+
+__all__ = ["AttributeReads"]
+
+
+class AttributeReads:
+    """The part of a Watch that reads attributes and looks for special methods."""
+
+    notes: Notes
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """``function(*args, **kwargs)``."""
+        raise NotImplementedError
+
+    def given(self, value: Any) -> Any:
+        """An argument of a function that isn't watched."""
+        raise NotImplementedError
+
+    def special(self, value: Any, name: str) -> Any:
+        """A special method of a value's class that is written in Python, None for others; that it is so is guarded."""
+        self.notes.of_class(type(value), name)
+        return special_method(value, name)
+
+    def attr(self, obj: Any, name: str) -> Any:
+        """``obj.name``."""
+        notes = self.notes
+        if notes.reason is not None:
+            return getattr(obj, name)
+        if is_live(obj):
+            return getattr(notes.settled(obj), name)
+        if isinstance(obj, Tensor):
+            return notes.tensor_attribute(obj, name)
+        if isinstance(obj, Node) and name == "next_functions":
+            notes.fail("it goes through the graph behind a tensor")
+        if isinstance(obj, types.ModuleType):
+            return self._attr_of_module(obj, name)
+        if isinstance(obj, type):
+            return self._attr_of_class(obj, name)
+        if isinstance(obj, super):
+            return self._attr_of_super(obj, name)
+        static = static_attribute(type(obj), name)
+        if isinstance(obj, (*PLAIN, *CONTAINERS)) and self._is_of_base(obj, name, static):
+            return getattr(obj, name)
+        if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
+            notes.of_class(type(obj), name)
+            return self.call(static.fget, obj)
+        return self._attr_of_object(obj, name, static)
+
+    def _attr_of_object(self, obj: Any, name: str, static: Any) -> Any:
+        """An attribute of an object. static: what its class has under the name."""
+        notes, kind, own = self.notes, type(obj), getattr(obj, "__dict__", {})
+        if static is ABSENT and name not in own:
+            notes.lacks(obj, name)
+            notes.of_class(kind, name)
+            if (fallback := self.special(obj, "__getattr__")) is not None:
+                return self.call(fallback, obj, name)
+        try:
+            value = getattr(obj, name)
+        except AttributeError:
+            if static is not ABSENT:  # a slot without a value
+                notes.absent(obj, name)
+            raise
+        found_in_class = static is not ABSENT and name not in own
+        if found_in_class:
+            notes.of_class(kind, name)
+        if not notes.is_known(obj):
+            return value
+        method = isinstance(value, types.MethodType)
+        if found_in_class and (method or (value is static and is_users(kind))):
+            notes.lacks(obj, name)
+            if method:
+                notes.know(value.__self__)
+        else:
+            notes.attribute(obj, name, value)
+        return value
+
+    def _attr_of_module(self, module: types.ModuleType, name: str) -> Any:
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            self.notes.lacks(module, name)
+            raise
+        self.notes.attribute(module, name, value)
+        return value
+
+    def _attr_of_super(self, obj: Any, name: str) -> Any:
+        """``super().name``."""
+        kinds = obj.__self_class__.__mro__
+        found = [c for c in kinds[kinds.index(obj.__thisclass__) + 1 :] if name in c.__dict__][:1]
+        for cls in [c for c in found if is_users(c)]:
+            static = cls.__dict__[name]
+            self.notes.of_class(cls, name)
+            if isinstance(static, property) and isinstance(static.fget, types.FunctionType):
+                return self.call(static.fget, obj.__self__)
+        return getattr(obj, name)
+
+    def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
+        """Whether an attribute of a constant or container is Python's own, not one that a program's subclass adds."""
+        if name in getattr(obj, "__dict__", ()):
+            return False
+        field = isinstance(obj, tuple) and name in getattr(obj, "_fields", ())
+        return field or isinstance(static, OF_C) or not is_users(type(obj))
+
+    def _attr_of_class(self, cls: type, name: str) -> Any:
+        computed = static_attribute(type(cls), name)
+        if isinstance(computed, property) and isinstance(computed.fget, types.FunctionType):
+            self.notes.of_class(type(cls), name)
+            return self.call(computed.fget, cls)
+        static = static_attribute(cls, name)
+        if computed is ABSENT:
+            self.notes.of_class(cls, name)
+            if static is ABSENT and (fallback := self.special(cls, "__getattr__")) is not None:
+                return self.call(fallback, cls, name)
+        value = getattr(cls, name)
+        # Methods that are bound are other objects each time.
+        if value is not static and is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
+            self.notes.attribute(cls, name, value)
+        return value

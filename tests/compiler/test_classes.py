@@ -1,0 +1,122 @@
+"""What a function finds in classes, by objects from outside and new ones: an exchange is noticed, effects happen."""
+
+import warnings
+
+import pytest
+
+import jitgrad as torch
+from tests.compiler.alike import CUTS, check_noticed
+
+CASES = []
+
+
+def case(make):
+    """``make()`` returns a function of a tensor, and what exchanges something in a class that it uses."""
+    CASES.append(make)
+    return make
+
+
+def _exchanged(what, function, value, known):
+    """A class with ``what``, functions of an object of it, and the exchange of that for one that has another value."""
+
+    class Thing:
+        def __init__(self):
+            self.own = 2
+
+    setattr(Thing, what, value(2))
+    thing = Thing()
+    made = (lambda x: function(x, thing)) if known else (lambda x: function(x, Thing()))
+    return made, lambda: setattr(Thing, what, value(3))
+
+
+def _method(number):
+    return lambda self, *args: number
+
+
+def _each(number):
+    return lambda self: iter([number, number])
+
+
+def _init(number):
+    def init(self):
+        self.own = number
+
+    return init
+
+
+EXCHANGED = {
+    "property": ("scale", lambda x, t: x * t.scale, lambda n: property(lambda self: n)),
+    "method": ("scaled", lambda x, t: x * t.scaled(), _method),
+    "attribute": ("scale", lambda x, t: x * t.scale, lambda n: n),
+    "static_method": ("scale", lambda x, t: x * t.scale(), lambda n: staticmethod(lambda: n)),
+    "call": ("__call__", lambda x, t: x * t(), _method),
+    "getitem": ("__getitem__", lambda x, t: x * t[0], _method),
+    "len": ("__len__", lambda x, t: x * len(t), _method),
+    "bool": ("__bool__", lambda x, t: x * (2 if t else 3), lambda n: lambda self: n == 2),
+    "contains": ("__contains__", lambda x, t: x * (2 if 1 in t else 3), lambda n: lambda self, item: n == 2),
+    "iter": ("__iter__", lambda x, t: x * sum(list(t)), _each),
+    "getattr": ("__getattr__", lambda x, t: x * t.other, _method),
+}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)
+@pytest.mark.parametrize("what", EXCHANGED)
+def test_what_is_exchanged_in_a_class_is_noticed(what, cut, known):
+    name, function, value = EXCHANGED[what]
+    check_noticed(*_exchanged(name, function, value, known), cut)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)
+def test_an_exchanged_init_is_noticed(cut):
+    check_noticed(*_exchanged("__init__", lambda x, t: x * t.own, _init, False), cut)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)
+def test_an_exchange_in_a_base_class_is_noticed(cut):
+    class Base:
+        def scaled(self):
+            return 2
+
+    class Thing(Base):
+        def scaled(self):
+            return super().scaled() + 1
+
+    thing = Thing()
+    check_noticed(lambda x: x * thing.scaled(), lambda: setattr(Base, "scaled", lambda self: 5), cut)
+
+
+def test_objects_of_classes_do_not_keep_a_function_from_being_compiled():
+    class Thing:
+        scale = 2.0
+
+        def __init__(self, x):
+            self.x = x
+
+        @property
+        def scaled(self):
+            return self.x * self.scale
+
+    compiled = torch.compile(lambda x: Thing(x).scaled, fullgraph=True)
+    for k in range(4):
+        assert compiled(torch.full((2,), float(k))).tolist() == [2.0 * k, 2.0 * k]
+    assert len(compiled._variants) == 1
+
+
+def test_a_list_of_a_class_grows_with_every_call():
+    class Thing:
+        log = []
+
+        def __init__(self):
+            pass
+
+    @torch.compile
+    def function(x):
+        Thing().log.append(1)
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for k in range(5):
+            function(torch.ones(2))
+            assert len(Thing.log) == k + 1
