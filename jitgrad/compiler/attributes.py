@@ -52,7 +52,7 @@ class AttributeReads:
         if is_live(obj):
             return getattr(notes.settled(obj), name)
         if isinstance(obj, Tensor):
-            return notes.tensor_attribute(obj, name)
+            return self._attr_of_tensor(obj, name)
         if isinstance(obj, Node) and name == "next_functions":
             notes.fail("it goes through the graph behind a tensor")
         if isinstance(obj, types.ModuleType):
@@ -96,6 +96,15 @@ class AttributeReads:
         else:
             notes.attribute(obj, name, value)
         return value
+
+    def _attr_of_tensor(self, tensor: Tensor, name: str) -> Any:
+        kind = type(tensor)
+        if kind is not Tensor and name not in tensor.__dict__:  # what a program's class of tensors adds
+            self.notes.of_class(kind, name)
+            static = static_attribute(kind, name)
+            if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
+                return self.call(static.fget, tensor)
+        return self.notes.tensor_attribute(tensor, name)
 
     def _attr_of_module(self, module: types.ModuleType, name: str) -> Any:
         try:

@@ -24,6 +24,7 @@ from jitgrad.compiler.trust import (
     has_special,
     is_watched,
     special_method,
+    takes_over,
 )
 from jitgrad.compiler.trust import title as name_of
 from jitgrad.core.tensor import Tensor
@@ -209,6 +210,8 @@ class BuiltinCalls(Accesses):
             notes.advance(value)
         elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
+        elif takes_over(value):
+            notes.fail(f"it gives a {type(value).__name__} to a function that calls its __torch_function__")
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):

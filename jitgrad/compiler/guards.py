@@ -15,7 +15,7 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
-from jitgrad.compiler.trust import static_attribute
+from jitgrad.compiler.trust import ABSENT, static_attribute
 from jitgrad.kernels.program import (
     Rows,
     words_of_cell,
@@ -197,6 +197,11 @@ class Guards:
         if condition is not None:
             self._to_group(group, condition)
 
+    def depends_on_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Add the condition that an attribute in ``vars(owner)`` has a value; ABSENT: that there is none."""
+        own = vars(owner)
+        self.depends_on_own(owner, Call(_lacks, (own, name)) if value is ABSENT else Item(own, name, value))
+
     def _to_group(self, group: _Group, condition: str | Condition) -> None:
         if not isinstance(condition, str):
             group.conditions.append(condition)
@@ -214,7 +219,7 @@ class Guards:
         elif kind == "cell":
             self.depends(obj, Attributes(obj, ("cell_contents",), (value,)))
         elif kind == "lacks":
-            self.depends_on_own(obj, Call(_lacks, (vars(obj), key)))
+            self.depends_on_attribute(obj, key, ABSENT)
         elif kind == "static":
             self.depends(obj, Call(_has_static, (obj, key, value)))
         elif kind == "absent":
@@ -235,7 +240,7 @@ class Guards:
         if key == "__dict__":
             self.depends_on_own(obj)
         elif isinstance(own, dict) and key in own:
-            self.depends_on_own(obj, Item(own, key, value))
+            self.depends_on_attribute(obj, key, value)
         else:
             self.always.append(self.name.equals(f"{self.name(obj)}.{key}", value))
 

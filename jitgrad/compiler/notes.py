@@ -16,7 +16,7 @@ import numpy as np
 import jitgrad
 from jitgrad.compiler.counts import count, place_of, places
 from jitgrad.compiler.numbers import plain, read_number, was_read
-from jitgrad.compiler.trust import is_users, static_attribute
+from jitgrad.compiler.trust import ABSENT, is_users, static_attribute, takes_over
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
@@ -33,7 +33,7 @@ _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view", "storage_offset")
 _OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
@@ -78,6 +78,7 @@ class TensorNote:
         self.history_counts = False  # whether the run depends on whether it is a leaf
         self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
+        self.own: dict[str, Any] = {}  # attributes of a program's own that were read, ABSENT for those not found
         self.owner: TensorNote | None = None  # the tensor whose ``.grad`` this is, if the function reached it only so
         # Whether its ``.grad`` is also an argument, the ``.grad`` of another tensor, or in an object that was read:
         # then the recording holds only while ``.grad`` is that very tensor.
@@ -335,6 +336,7 @@ class Notes:
             if known.owner is not None:
                 self._fix_grad(known.owner)
             return
+        self._refuse_override(tensor)
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
             return
@@ -348,6 +350,7 @@ class Notes:
 
     def tensor_argument(self, tensor: Tensor) -> None:
         """A tensor is about to be used."""
+        self._refuse_override(tensor)
         if id(tensor) in self.created or id(tensor) in self.tensors:
             return
         base = tensor._base
@@ -357,6 +360,10 @@ class Notes:
             self.created[id(tensor)] = tensor  # views are not announced
         else:
             self.fail("it uses a tensor of which it is not known where it comes from")
+
+    def _refuse_override(self, tensor: Tensor) -> None:
+        if takes_over(tensor):
+            self.fail(f"it uses a {type(tensor).__name__}, which has a __torch_function__ of its own")
 
     def read(self, tensor: Tensor) -> Any:
         """``tensor.item()`` of a new tensor."""
@@ -385,10 +392,11 @@ class Notes:
                 self.fail(f"it reads {name} of a tensor")
             elif name in _OF_NODES or name == "is_leaf":
                 note.history_counts = True
-            elif name in tensor.__dict__ and not name.startswith("_"):
-                self.attribute(tensor, name, tensor.__dict__[name])
-        elif name == "data_ptr":
-            self.fail("it reads the address of a tensor")
+            elif name not in ("_data", "_layout") and static_attribute(Tensor, name) is ABSENT:
+                note.own.setdefault(name, found := tensor.__dict__.get(name, ABSENT))
+                self._found(tensor, found)
+        elif name == "data_ptr" or (name == "storage_offset" and id(tensor._base) in self.tensors):
+            self.fail(f"it reads {name} of a tensor")
         elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
             self.fail("it reads of which tensor from outside another one is a view")
         return getattr(tensor, name)

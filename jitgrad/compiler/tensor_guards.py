@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.compiler.guards import Attributes, Guards
 from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.recording import nodes_behind
+from jitgrad.compiler.trust import ABSENT
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import edge_of, node_of
 from jitgrad.core.tensor import Tensor
@@ -48,9 +49,13 @@ def depend_on_tensor(
         guards.depends_on_own(tensor, Attributes(tensor, tuple(facts), tuple(facts.values())))
         for condition in conditions:
             guards.depends_on_own(tensor, condition)
+        for attribute, value in note.own.items():
+            guards.depends_on_attribute(tensor, attribute, value)
         _depend_on_counter(guards, note, expression)
         return
     conditions += [f"{here}.{attribute} is {name(value)}" for attribute, value in facts.items()]
+    own = f"{here}.__dict__.get"
+    conditions += [name.equals(f"{own}({name(key)}, {name(ABSENT)})", value) for key, value in note.own.items()]
     start = f"type({here}) is {name(type(note.tensor))}"
     if note.owner is not None:
         start = f"type({here} := {expression(note.owner)}._grad) is {name(type(note.tensor))}"

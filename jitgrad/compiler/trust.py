@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.override_off import DISABLED
+from jitgrad.core.tensor import Tensor
+
 __all__ = [
     "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
     "SHOWING", "has_special", "is_ours", "is_users", "is_watched", "module_of", "special_method", "static_attribute",
-    "title",
+    "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -112,6 +115,15 @@ def has_special(value: Any, names: Iterable[str]) -> bool:
     """Whether a program's class has one of these special methods, written in Python."""
     kind = type(value)
     return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
+
+
+def takes_over(value: Any) -> bool:
+    """Whether a program's class has a ``__torch_function__`` of its own, which ops call unwatched."""
+    kind = type(value)
+    if not is_users(kind) or is_ours(kind) or kind is Tensor:
+        return False
+    found = static_attribute(kind, "__torch_function__")
+    return found not in (ABSENT, DISABLED, static_attribute(Tensor, "__torch_function__"))
 
 
 def title(function: Any) -> str:
