@@ -69,6 +69,8 @@ class BuiltinCalls(Accesses):
         """Call a function of C."""
         if function in (getattr, hasattr, setattr):
             return self._by_name(function, *args)
+        if function in (id, hash) and args and id(args[0]) in self.notes.arguments:
+            self.notes.fail(f"it computes with {name_of(function)}() of an argument")
         if function is float and args and type(args[0]) is LiveNumber:
             return args[0]
         owner = getattr(function, "__self__", None)

@@ -23,7 +23,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
 from jitgrad.nn.parameter import is_lazy
 
-__all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
+__all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_constant", "is_scalar", "same"]
 
 REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # an old gradient that nothing read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
@@ -105,6 +105,11 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, _SCALARS) and type(value) in _SCALARS
 
 
+def is_constant(value: Any) -> bool:
+    """Whether a value is such a one, a class, or a tuple of those."""
+    return all(map(is_constant, value)) if type(value) is tuple else is_scalar(value) or isinstance(value, type)
+
+
 def same(value: Any, expected: Any) -> bool:
     """Whether a value is the expected one: the object itself, or an equal number or text of the same type."""
     if value is expected:
@@ -135,8 +140,9 @@ class Notes:
         self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
         self.changed: set[int] = set()  # ids of what actions have changed
         self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
-        self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
+        self.found_elsewhere: set[int] = set()  # of the arguments, those that are also in what the function reads
         self.arguments: set[int] = set()  # tensors and containers that the call was given
+        self.containers: list[tuple[Any, tuple[Any, ...]]] = []  # of these, with the keys that lead to each
 
     def fail(self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False) -> None:
         """Note that the function can't be compiled, unless a reason is there already.
@@ -177,13 +183,18 @@ class Notes:
             self.fail(f"it reads a {type(obj).__name__} after it has changed it")
         if self.counted and self._is_counted(obj, key):
             self.fail(f"it reads {key} of a {type(obj).__name__} after it has changed it")
-        if id(obj) not in self.arguments:  # whose structure is compared for every call
+        if id(obj) in self.arguments:  # whose structure is compared for every call
+            if kind == "attr":
+                self.fail(f"it reads {key} of a {type(obj).__name__} that it is given")
+        else:
             self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
 
     def _found(self, obj: Any, value: Any) -> None:
         """Something was found in a known object."""
         if id(value) in self.arguments and id(obj) not in self.arguments:
             self.found_elsewhere.add(id(value))
+            if not isinstance(value, Tensor):  # which has to be this very one from now on
+                self.arguments.discard(id(value))
         self.know(value)
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
-from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
+from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of, is_constant
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.watch import Watch
@@ -24,7 +24,7 @@ from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.engine.engine import run_observers
-from jitgrad.func.tree import Structure, flatten, unflatten
+from jitgrad.func.tree import KINDS, Structure, flatten, kind_of, unflatten
 from jitgrad.kernels.device_array import MetaArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
@@ -32,6 +32,8 @@ from jitgrad.kernels.program import Launch, is_array
 from jitgrad.kernels.threads import get_num_threads
 
 __all__ = ["Change", "Recording", "nodes_behind", "record"]
+
+_OPENED = (tuple, list, dict, OrderedDict, defaultdict, deque, namedtuple)  # Python's own kinds of pytrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +228,9 @@ class Recording:
             elif self.notes.is_known(tree):
                 self.notes.fail(f"it returns a {type(tree).__name__} from outside")
             seen.add(id(tree))
+        for key in tree if isinstance(tree, dict) else ():
+            if not (is_constant(key) or self.notes.is_known(key)) or isinstance(key, Tensor):
+                self.notes.fail(f"it returns a dictionary with a {type(key).__name__} as a key")
         for item in tree.values() if isinstance(tree, dict) else tree:
             self._check_containers(item, seen)
 
@@ -290,7 +295,8 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         notes.know(leaf)
         if isinstance(leaf, np.ndarray):
             notes.fail("it is given a NumPy array")
-    _know_containers((args, kwargs), notes)
+    _know_containers(args, ("args",), notes)
+    _know_containers(kwargs, ("kwargs",), notes)
     notes.know(function)
     with made.observing():
         made.result = Watch(notes).call(function, *args, **kwargs)
@@ -298,10 +304,14 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return made
 
 
-def _know_containers(tree: Any, notes: Notes) -> None:
-    """Containers among the arguments: their structure is compared for every call."""
-    for item in tree.values() if isinstance(tree, dict) else tree:
-        if isinstance(item, (list, tuple, dict)):
+def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
+    """Containers in one that the call was given: their structure is compared in every call. place: the keys to it."""
+    for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        kind = kind_of(item)
+        if kind in _OPENED:
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
-            _know_containers(item, notes)
+            notes.containers.append((item, (*place, key)))
+            _know_containers(item, (*place, key), notes)
+        elif kind in KINDS:
+            notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")

@@ -81,7 +81,7 @@ class Scaled(torch.Tensor):
         return self * self.factor
 
 
-@pytest.mark.parametrize("exchange", [{"factor": 3.0}, {"scaled": property(lambda self: self * 4)}], ids=str)
+@pytest.mark.parametrize("exchange", [{"factor": 3.0}, {"scaled": property(lambda self: self * 4)}], ids=" ".join)
 def test_what_a_class_of_tensors_adds(exchange, monkeypatch):
     tensor = torch.tensor([1.0, 2.0]).as_subclass(Scaled)
     with warnings.catch_warnings():
