@@ -114,7 +114,7 @@ class Accesses(AttributeReads):
         notes = self.notes
         if notes.reason is not None:
             return obj
-        if isinstance(obj, CONTAINERS):
+        if isinstance(obj, CONTAINERS) and not self.special(obj, "__iter__"):
             if notes.is_known(obj):
                 notes.contents(obj)
             return obj

@@ -90,7 +90,7 @@ class Attributes(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The condition that a list has these items, or a dictionary these pairs of key and value, in this order."""
+    """The condition that a container has these items, or a dictionary these pairs of key and value, in this order."""
 
     container: Any
     items: tuple[Any, ...]
@@ -231,7 +231,7 @@ class Guards:
         elif isinstance(obj, (dict, list)):
             self.depends(obj, Contents(obj, value))
         else:
-            self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
+            self.always.append(Contents(obj, value).text(self.name))
 
     def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
         if not is_scalar(value) and getattr(obj, key) is not value:

@@ -118,6 +118,8 @@ def same(value: Any, expected: Any) -> bool:
         return False
     if type(value) is float:
         return value.hex() == expected.hex()  # tells 0.0 from -0.0, and not nan from nan
+    if type(value) is complex:
+        return same(value.real, expected.real) and same(value.imag, expected.imag)
     return type(value) in _SCALARS and value == expected
 
 
