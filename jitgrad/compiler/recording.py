@@ -64,6 +64,7 @@ class Recording:
         self._touched: set[int] = set()
         self._coverage = Coverage()
         self._modes = _modes()
+        self.differentiates = False  # whether backward was run
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
         forgetting = self._touched, self._coverage, self.notes.host_made
@@ -122,6 +123,7 @@ class Recording:
         """Backward is about to run."""
         if threading.get_ident() != self._thread or self._finished:
             return
+        self.differentiates = True
         self.differentiates_twice |= create_graph
         ends = None if wanted is None else {node_of(e) for e in wanted}
         running = nodes_behind(map(node_of, roots))

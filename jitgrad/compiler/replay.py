@@ -38,7 +38,7 @@ from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor, view_of
 from jitgrad.compiler.recording import Change, Recording
-from jitgrad.compiler.tensor_guards import depend_on_tensor
+from jitgrad.compiler.tensor_guards import depend_on_tensor, depend_on_writes
 from jitgrad.core import saved_tensors
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, edge_to, next_sequence_number
@@ -139,6 +139,10 @@ class _Text:
         depend_on_modes(self.guards, self.name)
         for note in self.notes.tensors.values():
             self._add_tensor(note)
+        written = [self.notes.tensors[id(c.tensor)] for c in self.recording.changes if c.writes]
+        differentiates = self.backward is not None or self.recording.differentiates
+        notes = list(self.notes.tensors.values())
+        depend_on_writes(self.guards, notes, written, self.expression, self.moves, differentiates)
         self.guards.finish()
         kept = self._kept()
         begin, arrays, everything = self._beginnings(program, kept)
