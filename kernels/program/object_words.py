@@ -85,7 +85,7 @@ def _classes_have_versions() -> bool:
 
 
 def _class_version(kind: type) -> int:
-    hasattr(kind, "__doc__")  # a lookup, which gives a class its version
+    hasattr(kind, "__init__")  # a lookup in the class, which gives it its version
     return ctypes.c_uint32.from_address(id(kind) + _CLASS_VERSION).value
 
 

@@ -1,10 +1,13 @@
 """What a function finds in classes, by objects from outside and new ones: an exchange is noticed, effects happen."""
 
+import itertools
+import sys
 import warnings
 
 import pytest
 
 import jitgrad as torch
+from jitgrad.kernels.program import words_of_class
 from tests.compiler.alike import CUTS, check_noticed
 
 CASES = []
@@ -120,3 +123,20 @@ def test_a_list_of_a_class_grows_with_every_call():
         for k in range(5):
             function(torch.ones(2))
             assert len(Thing.log) == k + 1
+
+
+@pytest.mark.skipif(sys.version_info[:2] > (3, 13), reason="classes have versions up to Python 3.13")
+def test_words_of_classes_change_with_them_and_their_bases():
+    class Base:
+        pass
+
+    class Thing(Base):
+        pass
+
+    known = [words_of_class(Thing)]
+    changes = [lambda: None, lambda: setattr(Base, "x", 1), lambda: setattr(Thing, "x", 2), lambda: delattr(Base, "x")]
+    for change in changes:
+        change()
+        known.append(words_of_class(Thing))
+    assert None not in known and known[0] == known[1]
+    assert all(one != other for one, other in itertools.pairwise(known[1:]))
