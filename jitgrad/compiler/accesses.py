@@ -20,6 +20,7 @@ from jitgrad.compiler.trust import (
     PLAIN,
     has_special,
     is_ours,
+    is_users,
     is_watched,
 )
 from jitgrad.core.tensor import Tensor
@@ -257,15 +258,19 @@ class Accesses(AttributeReads):
 
     def at(self, obj: Any) -> Any:
         """``obj`` where an attribute or item of it is assigned or deleted."""
-        if self.notes.reason is not None or not (self.notes.is_known(obj) or isinstance(obj, Tensor)):
+        if self.notes.reason is not None:
             return obj
-        return _Target(self, obj)
+        known = self.notes.is_known(obj) or isinstance(obj, Tensor)
+        return _Target(self, obj) if known or is_users(type(obj)) else obj
 
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name = value`` for a known object or a tensor."""
         notes = self.notes
         if isinstance(obj, Tensor):
             notes.store_tensor_attribute(obj, name, value)
+        elif not notes.is_known(obj):
+            self.store_in_new(obj, name, value)
+            return
         elif not notes.same_attribute(obj, name, value):
             notes.fail(f"it assigns {name} of a {type(obj).__name__} from outside")
         setattr(obj, name, plain(value))
@@ -279,24 +284,28 @@ class Accesses(AttributeReads):
             if isinstance(value, np.ndarray):
                 notes.fail("it writes a NumPy array into a tensor")
             value = self._operand(value)
-        elif isinstance(obj, (list, dict)):
-            if not notes.same_item(obj, key, value):
-                notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
         elif special := self.special(obj, "__setitem__"):
             self.call(special, obj, key, value)
             return
+        elif not notes.is_known(obj):
+            obj[key] = value
+            return
+        elif isinstance(obj, (list, dict)):
+            if not notes.same_item(obj, key, value):
+                notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
         else:
             notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
         obj[key] = plain(value)
 
     def delete(self, obj: Any, what: str) -> None:
-        """Something of a known object is about to be deleted."""
-        self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
+        """Something of a known object, or one of a program's class, is about to be deleted."""
+        if self.notes.is_known(obj) or has_special(obj, ("__delattr__", "__delitem__")):
+            self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
 
 
 
 class _Target:
-    """Stands for a known object where it is assigned to."""
+    """Stands for a known object, or one of a program's class, where it is assigned to."""
 
     __slots__ = ("_target",)
 

@@ -1,10 +1,12 @@
-"""How a Watch reads attributes: each of them depends on an object's own, on its class, or on a function that is called.
+"""How a Watch reads attributes, and stores them in new objects.
 
-What a class has is guarded as it stands there, whoever reads it: the object may be a new one.
+Each depends on an object's own, on its class, or on a function that is called. What a class has is guarded as it stands
+there, whoever reads it: the object may be a new one.
 """
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -16,7 +18,9 @@ from jitgrad.compiler.trust import (
     OF_C,
     PLAIN,
     is_users,
+    is_users_function,
     is_watched,
+    module_of,
     special_method,
     static_attribute,
 )
@@ -24,6 +28,11 @@ from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["AttributeReads"]
+
+
+def _is_followed(getter: types.FunctionType) -> bool:
+    """Whether a method of a descriptor is one of a program's, not of Python's enumerations and the like."""
+    return is_watched(getter) and not module_of(getter).startswith(("jitgrad.", "enum", "types", "functools"))
 
 
 class AttributeReads:
@@ -77,6 +86,9 @@ class AttributeReads:
             notes.of_class(kind, name)
             if (fallback := self.special(obj, "__getattr__")) is not None:
                 return self.call(fallback, obj, name)
+        if name not in own or hasattr(type(static), "__set__"):
+            if (computed := self._computed(obj, name, static)) is not ABSENT:
+                return computed
         try:
             value = getattr(obj, name)
         except AttributeError:
@@ -96,6 +108,20 @@ class AttributeReads:
         else:
             notes.attribute(obj, name, value)
         return value
+
+    def _computed(self, obj: Any, name: str, static: Any) -> Any:
+        """What a descriptor that is written in Python returns, or functools' that keeps it; ABSENT for others."""
+        notes, kind = self.notes, type(obj)
+        if isinstance(static, functools.cached_property):
+            if notes.is_known(obj):
+                notes.fail(f"it computes {name} of a {kind.__name__}, which that keeps")
+            notes.of_class(kind, name)
+            return obj.__dict__.setdefault(name, self.call(static.func, obj))
+        if (getter := special_method(static, "__get__")) is None or not _is_followed(getter):
+            return ABSENT
+        notes.of_class(kind, name)
+        notes.of_class(type(static), "__get__")
+        return self.call(getter, static, obj, kind)
 
     def _attr_of_tensor(self, tensor: Tensor, name: str) -> Any:
         kind = type(tensor)
@@ -148,3 +174,16 @@ class AttributeReads:
         if value is not static and is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
             self.notes.attribute(cls, name, value)
         return value
+
+    def store_in_new(self, obj: Any, name: str, value: Any) -> None:
+        """``obj.name = value`` for an object that the function has made, whose class may do it by a function."""
+        kind, setter, static = type(obj), self.special(obj, "__setattr__"), static_attribute(type(obj), name)
+        self.notes.of_class(kind, name)
+        if setter is not None and is_users_function(setter):
+            self.call(setter, obj, name, value)
+        elif isinstance(static, property) and isinstance(static.fset, types.FunctionType):
+            self.call(static.fset, obj, value)
+        elif setter is None and (assign := special_method(static, "__set__")) is not None:
+            self.call(assign, static, obj, value)
+        else:
+            setattr(obj, name, value)

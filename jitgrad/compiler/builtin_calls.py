@@ -22,6 +22,7 @@ from jitgrad.compiler.trust import (
     READ_ONLY,
     SHOWING,
     has_special,
+    is_callable_object,
     is_watched,
     special_method,
     takes_over,
@@ -214,9 +215,20 @@ class BuiltinCalls(Accesses):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif takes_over(value):
             notes.fail(f"it gives a {type(value).__name__} to a function that calls its __torch_function__")
+        elif type(value) is functools.partial:
+            return self._given_partial(value)
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
             if is_watched(value.__func__):
                 return types.MethodType(self.prepared(value.__func__), value.__self__)
         return value
+
+    def _given_partial(self, value: Any) -> Any:
+        """The same partial of watched functions."""
+        if self.notes.is_known(value):
+            self.notes.contents(value.keywords)
+        if is_callable_object(value.func):
+            self.notes.fail(f"it gives a partial of a {type(value.func).__name__} to a function that isn't followed")
+        keywords = {k: self.given(v) for k, v in value.keywords.items()}
+        return functools.partial(self.given(value.func), *map(self.given, value.args), **keywords)

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from jitgrad.compiler.trust import module_of, static_attribute
+from jitgrad.compiler.trust import is_users_function, static_attribute
 
 __all__ = ["count", "place_of", "places"]
 
@@ -18,7 +18,7 @@ def place_of(obj: Any, name: str) -> Any:
     None where assigning calls something, which may do anything.
     """
     setter, static = static_attribute(type(obj), "__setattr__"), static_attribute(type(obj), name)
-    if isinstance(setter, types.FunctionType) and not module_of(setter).startswith("jitgrad."):
+    if isinstance(setter, types.FunctionType) and is_users_function(setter):
         return None
     if isinstance(static, types.MemberDescriptorType):
         return obj

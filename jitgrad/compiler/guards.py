@@ -224,6 +224,9 @@ class Guards:
             self.depends(obj, Call(_has_static, (obj, key, value)))
         elif kind == "absent":
             self.always.append(f"not {self.name(hasattr)}({self.name(obj)}, {self.name(key)})")
+        elif kind == "kept":
+            call = f"{self.name(obj)}(*{self.name(key[0])}, **{self.name(dict(key[1]))})"
+            self.always.append(self.name.equals(call, value))
         elif kind == "empty":
             self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":

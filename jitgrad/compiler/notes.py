@@ -165,6 +165,10 @@ class Notes:
         """Whether the object was there before; a program's classes are taken for that."""
         return id(obj) in self.known or id(obj) in self.tensors or (isinstance(obj, type) and is_users(obj))
 
+    def is_another(self, tensor: Tensor) -> bool:
+        """Whether a tensor is another one in each call: one that was given, or is new."""
+        return id(tensor) in self.arguments or id(tensor) not in self.tensors
+
     def know(self, value: Any) -> None:
         """Note an object that was there before, in which reads are guarded and changes noticed."""
         if isinstance(value, Tensor):
@@ -227,6 +231,11 @@ class Notes:
             static = static_attribute(cls, name)
             self._guard("static", cls, name, static)
             self._found(cls, static)
+
+    def kept(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A function was called whose results functools keeps, which later calls get too."""
+        self._guard("kept", function, (args, tuple(kwargs.items())), result)
+        self._found(function, result)
 
     def absent(self, obj: Any, name: str) -> None:
         """An attribute was not found, neither in the object nor in what its class does instead."""

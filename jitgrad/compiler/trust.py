@@ -16,9 +16,9 @@ from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
-    "SHOWING", "has_special", "is_ours", "is_users", "is_watched", "module_of", "special_method", "static_attribute",
-    "takes_over", "title",
+    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES",
+    "READ_ONLY", "SHOWING", "has_special", "is_callable_object", "is_ours", "is_users", "is_users_function",
+    "is_watched", "module_of", "special_method", "static_attribute", "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -86,6 +86,11 @@ def is_watched(function: types.FunctionType) -> bool:
     return not module.startswith(("numpy", "numba", "contextlib"))
 
 
+def is_users_function(function: types.FunctionType) -> bool:
+    """Whether a Python function is a program's, or of a library other than jitgrad."""
+    return not module_of(function).startswith("jitgrad.")
+
+
 def is_ours(kind: type) -> bool:
     """Whether a class is one of jitgrad's, other than those whose methods are watched."""
     module = getattr(kind, "__module__", "") or ""
@@ -115,6 +120,11 @@ def has_special(value: Any, names: Iterable[str]) -> bool:
     """Whether a program's class has one of these special methods, written in Python."""
     kind = type(value)
     return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
+
+
+def is_callable_object(value: Any) -> bool:
+    """Whether a value is no function, but of a class that Python code makes callable."""
+    return special_method(value, "__call__") is not None
 
 
 def takes_over(value: Any) -> bool:

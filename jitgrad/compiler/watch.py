@@ -20,7 +20,17 @@ from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
 from jitgrad.compiler.notes import HOOKS, Notes
-from jitgrad.compiler.trust import OF_C, PURE, is_ours, is_watched, module_of, static_attribute, title
+from jitgrad.compiler.trust import (
+    OF_C,
+    PURE,
+    is_callable_object,
+    is_ours,
+    is_users,
+    is_watched,
+    module_of,
+    static_attribute,
+    title,
+)
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
@@ -137,9 +147,12 @@ class Watch(BuiltinCalls):
         return self._primitive(function, args, kwargs)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function whose results functools keeps: by plain arguments the kept result is a constant."""
-        if not all(map(_is_plain, (*args, *kwargs.values()))):
-            return self.call(function.__wrapped__, *args, **kwargs)
+        """Call a function whose results functools keeps: by plain arguments the kept result is asked for each time."""
+        others = [v for v in (*args, *kwargs.values()) if not _is_plain(v)]
+        if others and all(isinstance(v, Tensor) and self.notes.is_another(v) for v in others):
+            return self.call(function.__wrapped__, *args, **kwargs)  # of other tensors each time nothing is kept yet
+        if others:
+            self.notes.fail(f"it calls {title(function)}, whose results are kept, by objects from outside")
         launches: list[Any] = []
 
         def launched(*launch: Any) -> None:
@@ -152,7 +165,10 @@ class Watch(BuiltinCalls):
             observers.remove(launched)
         if launches:  # which later calls don't repeat
             self.notes.fail(f"the first call of {title(function)}, whose results are kept, computes tensors")
-        self.notes.know(result)
+        if (function.__module__ or "").startswith("jitgrad."):
+            self.notes.know(result)
+        else:
+            self.notes.kept(function, args, kwargs, result)
         return result
 
     def _method(self, method: types.MethodType, args: Any, kwargs: Any) -> Any:
@@ -187,6 +203,8 @@ class Watch(BuiltinCalls):
             return self.builtin(cls, args, kwargs)
         if _is_named_tuple(cls):  # which keeps what it gets and calls none of it
             return self._unfollowed(cls, args, kwargs)
+        if is_users(cls):
+            self._refuse_making(cls)
         if is_ours(cls) or issubclass(cls, (BaseException, tuple, np.generic)):
             return self._primitive(cls, args, kwargs)
         for name in ("__init__", "__new__"):
@@ -199,13 +217,21 @@ class Watch(BuiltinCalls):
         self.notes.fail(f"it makes a {cls.__name__}, of which nothing is known")
         return cls(*args, **kwargs)
 
+    def _refuse_making(self, cls: type) -> None:
+        """Note that an object's class has methods that Python calls by itself."""
+        names = ["__del__", *(("__init__", "__new__") if issubclass(cls, (BaseException, tuple)) else ())]
+        for name in names:
+            self.notes.of_class(cls, name)
+            if isinstance(getattr(cls, name, None), types.FunctionType):
+                self.notes.fail(f"it makes a {cls.__name__}, whose {name} isn't followed")
+
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
         for value in (*args, *kwargs.values()):
             if read and isinstance(value, Tensor):
                 notes.tensor_attribute(value, read)
-            if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
+            if is_callable_object(value) and (notes.is_known(value) or not is_ours(type(value))):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
         return self._unfollowed(function, args, kwargs)
 
@@ -240,8 +266,10 @@ class Watch(BuiltinCalls):
                 self.notes.cell(cell, value)
                 return types.CellType(self.prepared(value))
             return types.CellType(self._with_watched_cells(value)) if value is not function else cell
-        method = isinstance(value, types.MethodType)
-        if method or isinstance(static_attribute(type(value), "__call__"), types.FunctionType):
+        if type(value) is functools.partial:
+            self.notes.cell(cell, value)
+            return types.CellType(self.given(value))
+        if isinstance(value, types.MethodType) or is_callable_object(value):
             if not is_ours(type(value)):
                 self.notes.fail(f"{title(function)} calls {title(value)}, which isn't followed there")
         return cell

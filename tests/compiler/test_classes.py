@@ -1,5 +1,6 @@
 """What a function finds in classes, by objects from outside and new ones: an exchange is noticed, effects happen."""
 
+import functools
 import itertools
 import sys
 import warnings
@@ -140,3 +141,150 @@ def test_words_of_classes_change_with_them_and_their_bases():
         known.append(words_of_class(Thing))
     assert None not in known and known[0] == known[1]
     assert all(one != other for one, other in itertools.pairwise(known[1:]))
+
+
+def _storing(**methods):
+    """A class whose new objects are stored to by a method, which counts."""
+    calls = []
+
+    def logged(method):
+        def run(*args):
+            calls.append(1)
+            return method(*args)
+
+        return run
+
+    return type("Thing", (), {"__init__": lambda self: None, **{k: logged(m) for k, m in methods.items()}}), calls
+
+
+def _set_value(thing):
+    thing.value = 2
+    return thing.__dict__["value"]
+
+
+def _set_item(thing):
+    thing[0] = 2
+    return thing.value
+
+
+class Descriptor:
+    calls = []
+
+    def __get__(self, owner, kind):
+        self.calls.append(1)
+        return owner.own
+
+    def __set__(self, owner, value):
+        self.calls.append(1)
+        owner.own = value
+
+
+def test_methods_that_store_in_new_objects_are_called_each_time():
+    by_item, items = _storing(__setitem__=lambda self, key, value: setattr(self, "value", value))
+    by_name, names = _storing(__setattr__=lambda self, name, value: object.__setattr__(self, name, value))
+    described = type("Described", (), {"__init__": lambda self: None, "value": Descriptor()})
+
+    class Limited:
+        calls = []
+
+        def __init__(self):
+            pass
+
+        @property
+        def value(self):
+            return self.limited
+
+        @value.setter
+        def value(self, value):
+            self.calls.append(1)
+            self.limited = value
+
+    def by_property(x):
+        thing = Limited()
+        thing.value = 2
+        return x * thing.value
+
+    def by_descriptor(x):
+        thing = described()
+        thing.value = 2
+        return x * thing.value
+
+    cases = [
+        (lambda x: x * _set_item(by_item()), items), (lambda x: x * _set_value(by_name()), names),
+        (by_property, Limited.calls), (by_descriptor, Descriptor.calls),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for function, calls in cases:
+            calls.clear()
+            function(torch.ones(2))
+            each, compiled = len(calls), torch.compile(function)
+            for k in range(2, 6):
+                assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+                assert len(calls) == k * each > 0
+
+
+def test_what_python_calls_when_objects_are_made_or_go():
+    calls = []
+
+    class Dropped:
+        def __init__(self):
+            pass
+
+        def __del__(self):
+            calls.append(1)
+
+    class Failure(Exception):
+        def __init__(self):
+            calls.append(1)
+
+    class Doubled(tuple):
+        def __new__(cls, *items):
+            calls.append(1)
+            return super().__new__(cls, [2 * item for item in items])
+
+    def raises(x):
+        try:
+            raise Failure()
+        except Failure:
+            return x * 2
+
+    def drops(x):
+        Dropped()
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for function in (raises, drops, lambda x: x * Doubled(1.0)[0]):
+            calls.clear()
+            compiled = torch.compile(function)
+            for k in range(1, 5):
+                assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+                assert len(calls) == k
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_cached_properties(known):
+    state = {"scale": 2.0}
+
+    class Thing:
+        def __init__(self):
+            self.weight = torch.tensor([1.0, 2.0])
+
+        @functools.cached_property
+        def doubled(self):
+            return self.weight * state["scale"]
+
+    def outcome(compile):
+        state["scale"] = 2.0
+        thing, found = Thing(), []
+        function = compile(lambda x: x * (thing if known else Thing()).doubled)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+            for k in range(6):
+                state["scale"] = 2.0 + k // 3
+                found.append(function(torch.ones(2)).tolist())
+                thing.weight.add_(1)
+        return found
+
+    assert outcome(torch.compile) == outcome(lambda function: function)
