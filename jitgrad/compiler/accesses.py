@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.notes import Notes, is_scalar
+from jitgrad.compiler.attributes import AttributeReads
 from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import (
-    ABSENT,
     COMPARING,
     CONTAINERS,
     ITERATORS,
-    OF_C,
     PLAIN,
     has_special,
-    has_state,
     is_ours,
-    is_users,
     is_watched,
-    special_method,
-    static_attribute,
 )
-from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Accesses", "items_of"]
@@ -43,97 +35,10 @@ def items_of(value: Any) -> Iterable[Any]:
     return (*value, *value.values()) if isinstance(value, dict) else value
 
 
-def _is_computed(static: Any) -> bool:
-    """Whether what stands in a class under a name is a function in Python that computes an attribute."""
-    return isinstance(static, property) or special_method(static, "__get__") is not None
-
-
-class Accesses:
+class Accesses(AttributeReads):
     """The part of a Watch that reads objects; ``call`` and ``given`` are the other's."""
 
-    notes: Notes
-
-    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """``function(*args, **kwargs)``."""
-        raise NotImplementedError
-
-    def given(self, value: Any) -> Any:
-        """An argument of a function that isn't watched."""
-        raise NotImplementedError
-
     # -- loads ----------------------------------------------------------------------------------------
-
-    def attr(self, obj: Any, name: str) -> Any:
-        """``obj.name``."""
-        notes = self.notes
-        if notes.reason is not None:
-            return getattr(obj, name)
-        if is_live(obj):
-            return getattr(notes.settled(obj), name)
-        if isinstance(obj, Tensor):
-            return notes.tensor_attribute(obj, name)
-        if isinstance(obj, Node) and name == "next_functions":
-            notes.fail("it goes through the graph behind a tensor")
-        if isinstance(obj, types.ModuleType):
-            value = getattr(obj, name)
-            notes.attribute(obj, name, value)
-            return value
-        if isinstance(obj, type):
-            return self._attr_of_class(obj, name)
-        kind = type(obj)
-        if isinstance(obj, super):
-            return self._attr_of_super(obj, name)
-        static = static_attribute(kind, name)
-        if isinstance(obj, (*PLAIN, *CONTAINERS)) and self._is_of_base(obj, name, static):
-            return getattr(obj, name)
-        if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
-            return self.call(static.fget, obj)
-        own = getattr(obj, "__dict__", {})
-        if static is ABSENT and name not in own:
-            if isinstance(fallback := static_attribute(kind, "__getattr__"), types.FunctionType):
-                notes.lacks(obj, name)
-                return self.call(fallback, obj, name)
-        if _is_computed(static) and has_state(obj) and notes.is_known(obj):
-            return getattr(self.given(obj), name)
-        value = getattr(obj, name)
-        if notes.is_known(obj):
-            if isinstance(value, types.MethodType) and name not in own:
-                notes.lacks(obj, name)
-                notes.know(value.__self__)
-                if not (kind.__module__ or "").startswith("jitgrad"):  # of whose methods none is exchanged
-                    notes.attribute(kind, name, getattr(kind, name))
-            else:
-                notes.attribute(obj, name, value)
-        return value
-
-    def _attr_of_super(self, obj: Any, name: str) -> Any:
-        """``super().name``."""
-        kinds = obj.__self_class__.__mro__
-        found = [c for c in kinds[kinds.index(obj.__thisclass__) + 1 :] if name in c.__dict__][:1]
-        for cls in [c for c in found if is_users(c)]:
-            static = cls.__dict__[name]
-            if isinstance(static, property) and isinstance(static.fget, types.FunctionType):
-                return self.call(static.fget, obj.__self__)
-            if getattr(cls, name) is static:
-                self.notes.attribute(cls, name, static)
-        return getattr(obj, name)
-
-    def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
-        """Whether an attribute of a constant or container is Python's own, not one that a program's subclass adds."""
-        if name in getattr(obj, "__dict__", ()):
-            return False
-        field = isinstance(obj, tuple) and name in getattr(obj, "_fields", ())
-        return field or isinstance(static, OF_C) or not is_users(type(obj))
-
-    def _attr_of_class(self, cls: type, name: str) -> Any:
-        computed = static_attribute(type(cls), name)
-        if isinstance(computed, property) and isinstance(computed.fget, types.FunctionType):
-            return self.call(computed.fget, cls)
-        value = getattr(cls, name)
-        # Methods that are bound are other objects each time.
-        if is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
-            self.notes.attribute(cls, name, value)
-        return value
 
     def item(self, obj: Any, key: Any) -> Any:
         """``obj[key]``."""
@@ -144,10 +49,10 @@ class Accesses:
         if isinstance(obj, Tensor):
             notes.tensor_argument(obj)
             return obj[key]
-        if isinstance(obj, CONTAINERS) and not special_method(obj, "__getitem__"):
+        if isinstance(obj, CONTAINERS) and not self.special(obj, "__getitem__"):
             return self._item_of_container(obj, key)
-        special = static_attribute(type(obj), "__getitem__")
-        if isinstance(special, types.FunctionType) and is_watched(special):
+        special = self.special(obj, "__getitem__")
+        if special is not None and is_watched(special):
             return self.call(special, obj, key)
         if not (isinstance(obj, (str, bytes, range, np.generic, type)) or is_ours(type(obj))):
             notes.fail(f"it reads an item of a {type(obj).__name__}")
@@ -160,12 +65,26 @@ class Accesses:
         if isinstance(obj, defaultdict) and key not in obj:
             notes.fail("it adds an entry to a defaultdict from outside")
             return obj[key]
-        value = obj[key]
+        if isinstance(obj, dict) and key not in obj and (missing := self.special(obj, "__missing__")):
+            notes.has(obj, key)
+            return self.call(missing, obj, key)
+        try:
+            value = obj[key]
+        except (KeyError, IndexError):  # which the function may catch
+            self._note_missing(obj, key)
+            raise
         if isinstance(key, slice):
             notes.contents(obj)
         else:
             notes.item(obj, key, value)
         return value
+
+    def _note_missing(self, obj: Any, key: Any) -> None:
+        """A container has no such item."""
+        if isinstance(obj, dict):
+            self.notes.has(obj, key)
+        else:
+            self.notes.contents(obj)
 
     def key(self, key: Any) -> Any:
         """An index, a dictionary's key or an end of a slice: what it is decides which items are read or made."""
@@ -195,15 +114,15 @@ class Accesses:
         notes = self.notes
         if notes.reason is not None:
             return obj
-        if isinstance(obj, CONTAINERS):
+        if isinstance(obj, CONTAINERS) and not self.special(obj, "__iter__"):
             if notes.is_known(obj):
                 notes.contents(obj)
             return obj
         if isinstance(obj, (Tensor, str, bytes, range, *ITERATORS)):
             return self.given(obj)
-        if special := special_method(obj, "__iter__"):
+        if special := self.special(obj, "__iter__"):
             made = self.call(special, obj)
-            following = special_method(made, "__next__")
+            following = self.special(made, "__next__")
             return self._each(following, made) if following else made
         if not is_ours(type(obj)):
             notes.fail(f"it goes through a {type(obj).__name__}")
@@ -248,7 +167,7 @@ class Accesses:
             elif isinstance(obj, CONTAINERS):
                 self.given(obj)
                 self.refuse_special((item, *items_of(obj)), COMPARING, "a comparison")
-            elif isinstance(special := static_attribute(type(obj), "__contains__"), types.FunctionType):
+            elif special := self.special(obj, "__contains__"):
                 return self.call(special, obj, item)
             elif not isinstance(obj, Tensor):
                 notes.fail(f"it searches a {type(obj).__name__}")
@@ -286,7 +205,7 @@ class Accesses:
                 if notes.is_known(value):
                     notes.emptiness(value)
             elif not isinstance(value, (*PLAIN, Tensor)):
-                if special := special_method(value, "__bool__") or special_method(value, "__len__"):
+                if special := self.special(value, "__bool__") or self.special(value, "__len__"):
                     self.call(special, value)
         return value
 

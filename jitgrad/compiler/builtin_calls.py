@@ -24,9 +24,11 @@ from jitgrad.compiler.trust import (
     SHOWING,
     has_special,
     has_state,
+    is_callable_object,
     is_programs,
     is_watched,
     special_method,
+    takes_over,
 )
 from jitgrad.compiler.trust import title as name_of
 from jitgrad.core.tensor import Tensor
@@ -78,11 +80,11 @@ class BuiltinCalls(Stores):
             if self.notes.repeatable(owner, function.__name__, args, kwargs):
                 return self.notes.host_call(function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
-            if special := special_method(args[0], f"__{function.__name__}__"):
+            if special := self.special(args[0], f"__{function.__name__}__"):
                 return self._special(function, special, args, kwargs)
-            if function is reversed and (special := special_method(args[0], "__getitem__")):
+            if function is reversed and (special := self.special(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
-        if function in (id, hash):
+        if function in (id, hash) and args:
             self.notes.address(args[0])
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
@@ -120,7 +122,7 @@ class BuiltinCalls(Stores):
             self.refuse_special(args, ("keys",), name_of(function))
         if through and _THROUGH[function]:
             self.refuse_special([item for a in args for item in items_of(a)], _THROUGH[function], name_of(function))
-        own = [special_method(a, "__iter__") and not isinstance(a, Tensor) for a in args]
+        own = [self.special(a, "__iter__") and not isinstance(a, Tensor) for a in args]
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
 
     def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:
@@ -216,6 +218,10 @@ class BuiltinCalls(Stores):
             self._state(value)
         elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
+        elif takes_over(value):
+            notes.fail(f"it gives a {type(value).__name__} to a function that calls its __torch_function__")
+        elif type(value) is functools.partial:
+            return self._given_partial(value)
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
@@ -233,3 +239,12 @@ class BuiltinCalls(Stores):
                 self.notes.fail(f"it gives a {type(obj).__name__}, which has {name_of(item)}, to what isn't followed")
             if isinstance(value, CONTAINERS) or has_state(value):
                 self.given(value)
+
+    def _given_partial(self, value: Any) -> Any:
+        """The same partial of watched functions."""
+        if self.notes.is_known(value):
+            self.notes.contents(value.keywords)
+        if is_callable_object(value.func):
+            self.notes.fail(f"it gives a partial of a {type(value.func).__name__} to a function that isn't followed")
+        keywords = {k: self.given(v) for k, v in value.keywords.items()}
+        return functools.partial(self.given(value.func), *map(self.given, value.args), **keywords)

@@ -17,11 +17,11 @@ from jitgrad.kernels.program import (
     Row,
     Rows,
     is_on_device,
-    words_of_class,
     words_of_dict,
     words_of_list,
     words_of_own_dict,
     words_of_references,
+    words_of_type,
 )
 
 __all__ = ["Kept", "is_plain"]
@@ -93,7 +93,7 @@ class Kept:
 def _words_of_own(grad: Any) -> list[Any]:
     """What stays as it is while a gradient has its attributes, class and version, the number that it was made with."""
     counter = [] if grad._counter is UNWRITTEN else [words_of_list(grad._counter, grad._counter)]
-    return [words_of_own_dict(grad), words_of_class(grad), *counter]
+    return [words_of_own_dict(grad), words_of_type(grad), *counter]
 
 
 def is_plain(grad: Tensor) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 import types
@@ -12,13 +11,14 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 import jitgrad
+from jitgrad.compiler.counts import count, place_of, places
 from jitgrad.compiler.numbers import plain, was_read
 from jitgrad.compiler.tensor_notes import TensorNotes
-from jitgrad.compiler.trust import is_users
+from jitgrad.compiler.trust import is_users, static_attribute
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
 
-__all__ = ["Action", "Guard", "Notes", "is_scalar", "same"]
+__all__ = ["Action", "Guard", "Notes", "is_constant", "is_scalar", "same"]
 
 _BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)  # what has a ``__self__``
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -35,6 +35,16 @@ class Guard(NamedTuple):
     key: Any
     value: Any
 
+    def is_of(self, name: str) -> bool:
+        """Whether it is the value of something of this name."""
+        return self.kind in ("attr", "item", "static") and self.key == name
+
+    def holds(self) -> bool:
+        """Whether such a value is what it was."""
+        if self.kind == "item":
+            return same(self.obj[self.key], self.value)
+        return same((getattr if self.kind == "attr" else static_attribute)(self.obj, self.key), self.value)
+
 
 class Action(NamedTuple):
     """Something that Python does between launches: ``call(*args, **kwargs)`` after ``launch`` of them."""
@@ -50,6 +60,11 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, _SCALARS) and type(value) in _SCALARS
 
 
+def is_constant(value: Any) -> bool:
+    """Whether a value is such a one, a class, or a tuple of those."""
+    return all(map(is_constant, value)) if type(value) is tuple else is_scalar(value) or isinstance(value, type)
+
+
 def same(value: Any, expected: Any) -> bool:
     """Whether a value is the expected one: the object itself, or an equal number or text of the same type."""
     if value is expected:
@@ -58,6 +73,8 @@ def same(value: Any, expected: Any) -> bool:
         return False
     if type(value) is float:
         return value.hex() == expected.hex()  # tells 0.0 from -0.0, and not nan from nan
+    if type(value) is complex:
+        return same(value.real, expected.real) and same(value.imag, expected.imag)
     return type(value) in _SCALARS and value == expected
 
 
@@ -76,8 +93,9 @@ class Notes(TensorNotes):
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
         self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
-        self.counted: set[tuple[int, str]] = set()
+        self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
         self.changed: set[int] = set()  # ids of what actions have changed
+        self.containers: list[tuple[Any, tuple[Any, ...]]] = []  # those that were given, with the keys to each
 
     def fail(self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False) -> None:
         """Note that the function can't be compiled, unless a reason is there already.
@@ -98,6 +116,10 @@ class Notes(TensorNotes):
         """Whether the object was there before; a program's classes are taken for that."""
         return id(obj) in self.known or id(obj) in self.tensors or (isinstance(obj, type) and is_users(obj))
 
+    def is_another(self, tensor: Tensor) -> bool:
+        """Whether a tensor is another one in each call: one that was given, or is new."""
+        return id(tensor) in self.arguments or id(tensor) not in self.tensors
+
     def know(self, value: Any) -> None:
         """Note an object that was there before, in which reads are guarded and changes noticed."""
         if isinstance(value, Tensor):
@@ -116,19 +138,24 @@ class Notes(TensorNotes):
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
         if id(obj) in self.changed:
             self.fail(f"it reads a {type(obj).__name__} after it has changed it")
-        if id(obj) not in self.arguments:  # whose structure is compared for every call
+        if self.counted and self._is_counted(obj, key):
+            self.fail(f"it reads {key} of a {type(obj).__name__} after it has changed it")
+        if id(obj) in self.arguments:  # whose structure is compared for every call
+            if kind == "attr":
+                self.fail(f"it reads {key} of a {type(obj).__name__} that it is given")
+        else:
             self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
 
     def _found(self, obj: Any, value: Any) -> None:
         """Something was found in a known object."""
         if id(value) in self.arguments and id(obj) not in self.arguments:
             self.found_elsewhere.add(id(value))
+            if not isinstance(value, Tensor):  # which has to be this very one from now on
+                self.arguments.discard(id(value))
         self.know(value)
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name`` was read."""
-        if (id(obj), name) in self.counted:
-            self.fail(f"it reads {name} of a {type(obj).__name__} after it has changed it")
         if type(value) is LiveNumber:
             value = float(value)
         self._guard("attr", obj, name, value)
@@ -156,7 +183,7 @@ class Notes(TensorNotes):
 
     def address(self, obj: Any) -> None:
         """What depends on an object's identity was asked for: ``id(obj)`` or ``hash(obj)``."""
-        if id(obj) in self.tensors:
+        if id(obj) in self.tensors or id(obj) in self.arguments:
             self._found(None, obj)
         elif not (self.is_known(obj) or is_scalar(obj)):
             self.fail(f"it asks for the address or hash of a new {type(obj).__name__}")
@@ -165,6 +192,23 @@ class Notes(TensorNotes):
         """A variable of an enclosing function was read."""
         self._guard("cell", cell, None, value)
         self._found(cell, value)
+
+    def of_class(self, cls: type, name: str) -> None:
+        """It was looked up what a class, or a base of it, has under a name: something, or nothing."""
+        if is_users(cls):
+            static = static_attribute(cls, name)
+            self._guard("static", cls, name, static)
+            self._found(cls, static)
+
+    def kept(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A function was called whose results functools keeps, which later calls get too."""
+        self._guard("kept", function, (args, tuple(kwargs.items())), result)
+        self._found(function, result)
+
+    def absent(self, obj: Any, name: str) -> None:
+        """An attribute was not found, neither in the object nor in what its class does instead."""
+        if self.is_known(obj):
+            self._guard("absent", obj, name, None)
 
     def lacks(self, obj: Any, name: str) -> None:
         """An attribute was not found in the object itself."""
@@ -257,10 +301,18 @@ class Notes(TensorNotes):
 
     def count(self, obj: Any, name: str, what: str, value: Any) -> None:
         """``obj.name += value`` now and in every run."""
-        if ("attr", id(obj), name) in self.guards:
+        place = place_of(obj, name)
+        self.counted.add((id(place), name))
+        read = [g for g in self.guards.values() if g.is_of(name) and g.holds()]
+        self.host_call(count, (obj, name, what, value), {})
+        if ("contents", id(place), None) in self.guards or not all(g.holds() for g in read):
             self.fail(f"it changes {name} of a {type(obj).__name__}, which it also reads")
-        self.counted.add((id(obj), name))
-        self.host_call(_count, (obj, name, what, value), {})
+
+    def _is_counted(self, obj: Any, key: Any) -> bool:
+        """Whether what was read may be a counter, under whatever name."""
+        if key is None:
+            return any(id(obj) == place for place, _ in self.counted)
+        return any((id(place), key) in self.counted for place in places(obj))
 
     # -- numbers ----------------------------------------------------------------------------------------
 
@@ -281,6 +333,7 @@ class Notes(TensorNotes):
         self._guard("item", obj, key, float(number))
         return float(number)
 
+
 def _changed_by(method: Any) -> Iterator[Any]:
     """What a method of a container, or ``step`` of a schedule, changes."""
     owner = getattr(method, "__self__", None)
@@ -290,10 +343,6 @@ def _changed_by(method: Any) -> Iterator[Any]:
     yield from getattr(getattr(owner, "optimizer", None), "param_groups", ())
     for schedule in getattr(owner, "_schedulers", ()):
         yield from _changed_by(schedule.step)
-
-
-def _count(obj: Any, name: str, what: str, value: Any) -> None:
-    setattr(obj, name, getattr(operator, what)(getattr(obj, name), value))
 
 
 def _user_lines() -> list[tuple[CodeType, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
-from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.notes import Notes, is_constant
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.tensor_notes import HOOKS, TensorNote, hooks_of
@@ -25,7 +25,7 @@ from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.engine.engine import run_observers
-from jitgrad.func.tree import Structure, flatten, unflatten
+from jitgrad.func.tree import KINDS, Structure, flatten, kind_of, unflatten
 from jitgrad.kernels.device_array import MetaArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
@@ -33,6 +33,8 @@ from jitgrad.kernels.program import Launch, is_array
 from jitgrad.kernels.threads import get_num_threads
 
 __all__ = ["Change", "Recording", "nodes_behind", "record"]
+
+_OPENED = (tuple, list, dict, OrderedDict, defaultdict, deque, namedtuple)  # Python's own kinds of pytrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,7 @@ class Recording:
         self._touched: set[int] = set()
         self._coverage = Coverage()
         self._modes = _modes()
+        self.differentiates = False  # whether backward was run
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
         forgetting = self._touched, self._coverage, self.notes.host_made
@@ -121,6 +124,7 @@ class Recording:
         """Backward is about to run."""
         if threading.get_ident() != self._thread or self._finished:
             return
+        self.differentiates = True
         self.differentiates_twice |= create_graph
         ends = None if wanted is None else {node_of(e) for e in wanted}
         running = nodes_behind(map(node_of, roots))
@@ -228,6 +232,9 @@ class Recording:
             elif self.notes.is_known(tree):
                 self.notes.fail(f"it returns a {type(tree).__name__} from outside")
             seen.add(id(tree))
+        for key in tree if isinstance(tree, dict) else ():
+            if not (is_constant(key) or self.notes.is_known(key)) or isinstance(key, Tensor):
+                self.notes.fail(f"it returns a dictionary with a {type(key).__name__} as a key")
         for item in tree.values() if isinstance(tree, dict) else tree:
             self._check_containers(item, seen)
 
@@ -292,7 +299,8 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         notes.know(leaf)
         if isinstance(leaf, np.ndarray):
             notes.fail("it is given a NumPy array")
-    _know_containers((args, kwargs), notes)
+    _know_containers(args, ("args",), notes)
+    _know_containers(kwargs, ("kwargs",), notes)
     notes.know(function)
     with made.observing():
         made.result = Watch(notes).call(function, *args, **kwargs)
@@ -300,13 +308,21 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return made
 
 
-def _know_containers(tree: Any, notes: Notes) -> None:
-    """Containers among the arguments: their structure is compared for every call."""
-    for item in tree.values() if isinstance(tree, dict) else tree:
-        if isinstance(item, (list, tuple, dict)):
+def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
+    """Containers in one that the call was given: their structure is compared in every call. place: the keys to it."""
+    for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        kind = kind_of(item)
+        if kind in _OPENED:
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
-            keys = [part for key in item for part in (key if isinstance(key, tuple) else (key,))]
-            if isinstance(item, dict) and any(isinstance(key, Tensor) for key in keys):
+            notes.containers.append((item, (*place, key)))
+            if any(isinstance(part, Tensor) for part in _parts_of_keys(item)):
                 notes.fail("it is given a dictionary whose keys are tensors")
-            _know_containers(item, notes)
+            _know_containers(item, (*place, key), notes)
+        elif kind in KINDS:
+            notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")
+
+
+def _parts_of_keys(item: Any) -> Iterator[Any]:
+    for key in item if isinstance(item, dict) else ():
+        yield from key if isinstance(key, tuple) else (key,)

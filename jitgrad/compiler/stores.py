@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-import types
 from typing import Any
 
 import numpy as np
 
 from jitgrad.compiler.accesses import Accesses
+from jitgrad.compiler.counts import place_of
 from jitgrad.compiler.numbers import plain
-from jitgrad.compiler.trust import CONTAINERS, static_attribute
+from jitgrad.compiler.trust import CONTAINERS, has_special, is_users
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Stores"]
@@ -35,7 +35,8 @@ class Stores(Accesses):
     def augment_attr(self, what: str, obj: Any, name: str, value: Any) -> None:
         """``obj.name += value``."""
         notes = self.notes
-        if notes.reason is None and notes.is_known(obj) and not isinstance(obj, Tensor):
+        known = notes.reason is None and notes.is_known(obj) and not isinstance(obj, Tensor)
+        if known and place_of(obj, name) is not None:
             old = getattr(obj, name)
             if isinstance(old, (int, float)) and type(value) in (int, float):
                 notes.count(obj, name, what, value)
@@ -49,15 +50,19 @@ class Stores(Accesses):
 
     def at(self, obj: Any) -> Any:
         """``obj`` where an attribute or item of it is assigned or deleted."""
-        if self.notes.reason is not None or not (self.notes.is_known(obj) or isinstance(obj, Tensor)):
+        if self.notes.reason is not None:
             return obj
-        return _Target(self, obj)
+        known = self.notes.is_known(obj) or isinstance(obj, Tensor)
+        return _Target(self, obj) if known or is_users(type(obj)) else obj
 
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name = value`` for a known object or a tensor."""
         notes = self.notes
         if isinstance(obj, Tensor):
             notes.store_tensor_attribute(obj, name, value)
+        elif not notes.is_known(obj):
+            self.store_in_new(obj, name, value)
+            return
         elif not notes.same_attribute(obj, name, value):
             notes.fail(f"it assigns {name} of a {type(obj).__name__} from outside")
         setattr(obj, name, plain(value))
@@ -70,23 +75,27 @@ class Stores(Accesses):
             if isinstance(value, np.ndarray):
                 notes.fail("it writes a NumPy array into a tensor")
             value = self.operand(value)
+        elif special := self.special(obj, "__setitem__"):
+            self.call(special, obj, key, value)
+            return
+        elif not notes.is_known(obj):
+            obj[key] = value
+            return
         elif isinstance(obj, (list, dict)):
             if not notes.same_item(obj, key, value):
                 notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
-        elif isinstance(special := static_attribute(type(obj), "__setitem__"), types.FunctionType):
-            self.call(special, obj, key, value)
-            return
         else:
             notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
         obj[key] = plain(value)
 
     def delete(self, obj: Any, what: str) -> None:
-        """Something of a known object is about to be deleted."""
-        self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
+        """Something of a known object, or one of a program's class, is about to be deleted."""
+        if self.notes.is_known(obj) or has_special(obj, ("__delattr__", "__delitem__")):
+            self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
 
 
 class _Target:
-    """Stands for a known object where it is assigned to."""
+    """Stands for a known object, or one of a program's class, where it is assigned to."""
 
     __slots__ = ("_target",)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.numbers import read_number
+from jitgrad.compiler.trust import ABSENT, static_attribute, takes_over
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
@@ -18,7 +19,7 @@ __all__ = ["HOOKS", "TensorNote", "TensorNotes", "hooks_of"]
 REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # an old gradient that nothing read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view", "storage_offset")
 _OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
@@ -35,6 +36,7 @@ class TensorNote:
         self.history_counts = False  # whether the run depends on whether it is a leaf
         self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
         self.hooks = hooks_of(tensor)
+        self.own: dict[str, Any] = {}  # attributes of a program's own that were read, ABSENT for those not found
         self.owner: TensorNote | None = None  # the tensor whose ``.grad`` this is, if the function reached it only so
         # Whether its ``.grad`` is also an argument, the ``.grad`` of another tensor, or in an object that was read:
         # then the recording holds only while ``.grad`` is that very tensor.
@@ -66,15 +68,15 @@ class TensorNotes:
         self.created = weakref.WeakValueDictionary[int, Tensor]()  # by id
         self.reading = False  # whether a number of a tensor is read that a program can read as well
         self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
-        self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
+        self.found_elsewhere: set[int] = set()  # of the arguments, those that are also in what the function reads
         self.arguments: set[int] = set()  # tensors and containers that the call was given
 
     def fail(self, reason: str, where: Any = None, lasting: bool = False) -> None:
         """Note that the function can't be compiled."""
         raise NotImplementedError
 
-    def attribute(self, obj: Any, name: str, value: Any) -> None:
-        """``obj.name`` was read."""
+    def _found(self, obj: Any, value: Any) -> None:
+        """Something was found in a known object."""
         raise NotImplementedError
 
     def tensor(self, tensor: Tensor) -> None:
@@ -85,6 +87,7 @@ class TensorNotes:
             if known.owner is not None:
                 self._fix_grad(known.owner)
             return
+        self._refuse_override(tensor)
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
             return
@@ -98,6 +101,7 @@ class TensorNotes:
 
     def tensor_argument(self, tensor: Tensor) -> None:
         """A tensor is about to be used."""
+        self._refuse_override(tensor)
         if id(tensor) in self.created or id(tensor) in self.tensors:
             return
         base = tensor._base
@@ -107,6 +111,10 @@ class TensorNotes:
             self.created[id(tensor)] = tensor  # views are not announced
         else:
             self.fail("it uses a tensor of which it is not known where it comes from")
+
+    def _refuse_override(self, tensor: Tensor) -> None:
+        if takes_over(tensor):
+            self.fail(f"it uses a {type(tensor).__name__}, which has a __torch_function__ of its own")
 
     def read(self, tensor: Tensor) -> Any:
         """``tensor.item()`` of a new tensor."""
@@ -135,10 +143,11 @@ class TensorNotes:
                 self.fail(f"it reads {name} of a tensor")
             elif name in _OF_NODES or name == "is_leaf":
                 note.history_counts = True
-            elif name in tensor.__dict__ and not name.startswith("_"):
-                self.attribute(tensor, name, tensor.__dict__[name])
-        elif name == "data_ptr":
-            self.fail("it reads the address of a tensor")
+            elif name not in ("_data", "_layout") and static_attribute(Tensor, name) is ABSENT:
+                note.own.setdefault(name, found := tensor.__dict__.get(name, ABSENT))
+                self._found(tensor, found)
+        elif name == "data_ptr" or (name == "storage_offset" and id(tensor._base) in self.tensors):
+            self.fail(f"it reads {name} of a tensor")
         elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
             self.fail("it reads of which tensor from outside another one is a view")
         return getattr(tensor, name)

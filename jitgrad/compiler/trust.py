@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.override_off import DISABLED
+from jitgrad.core.tensor import Tensor
+
 __all__ = [
-    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
-    "SHOWING", "has_special", "has_state", "is_ours", "is_programs", "is_users", "is_watched", "module_of",
-    "special_method", "static_attribute", "title",
+    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES",
+    "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours", "is_programs", "is_users",
+    "is_users_function", "is_watched", "module_of", "special_method", "static_attribute", "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -89,6 +92,11 @@ def is_watched(function: types.FunctionType) -> bool:
     return not module.startswith(("numpy", "numba", "contextlib"))
 
 
+def is_users_function(function: types.FunctionType) -> bool:
+    """Whether a Python function is a program's, or of a library other than jitgrad."""
+    return not module_of(function).startswith("jitgrad.")
+
+
 def is_ours(kind: type) -> bool:
     """Whether a class is one of jitgrad's, other than those whose methods are watched."""
     module = getattr(kind, "__module__", "") or ""
@@ -137,7 +145,21 @@ def is_programs(value: Any) -> bool:
     kind = type(value)
     if is_users(kind):
         return not isinstance(value, type) and not any(map(is_ours, kind.__mro__))
-    return not is_ours(kind) and isinstance(static_attribute(kind, "__call__"), types.FunctionType)
+    return not is_ours(kind) and is_callable_object(value)
+
+
+def is_callable_object(value: Any) -> bool:
+    """Whether a value is no function, but of a class that Python code makes callable."""
+    return special_method(value, "__call__") is not None
+
+
+def takes_over(value: Any) -> bool:
+    """Whether a program's class has a ``__torch_function__`` of its own, which ops call unwatched."""
+    kind = type(value)
+    if not is_users(kind) or is_ours(kind) or kind is Tensor:
+        return False
+    found = static_attribute(kind, "__torch_function__")
+    return found not in (ABSENT, DISABLED, static_attribute(Tensor, "__torch_function__"))
 
 
 def title(function: Any) -> str:

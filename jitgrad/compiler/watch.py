@@ -21,7 +21,17 @@ from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
 from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.tensor_notes import HOOKS
-from jitgrad.compiler.trust import OF_C, PURE, is_ours, is_watched, module_of, static_attribute, title
+from jitgrad.compiler.trust import (
+    OF_C,
+    PURE,
+    is_callable_object,
+    is_ours,
+    is_users,
+    is_watched,
+    module_of,
+    static_attribute,
+    title,
+)
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
@@ -92,6 +102,8 @@ class Watch(BuiltinCalls):
         for name in reads:
             if name in own:
                 notes.know(own[name]) if ours else notes.item(own, name, own[name])
+            elif not ours:  # a built-in, or nothing so far
+                notes.has(own, name)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             with contextlib.suppress(ValueError):  # of a variable that has no value yet
@@ -124,6 +136,7 @@ class Watch(BuiltinCalls):
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         if isinstance(function, functools._lru_cache_wrapper):
             return self._remembered(function, args, kwargs)
+        self.notes.of_class(type(function), "__call__")
         called = static_attribute(type(function), "__call__")
         if not isinstance(called, types.FunctionType):
             self.notes.fail(f"it calls {title(function)}, of which nothing is known")
@@ -135,9 +148,12 @@ class Watch(BuiltinCalls):
         return self._primitive(function, args, kwargs)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function whose results functools keeps: by plain arguments the kept result is a constant."""
-        if not all(map(_is_plain, (*args, *kwargs.values()))):
-            return self.call(function.__wrapped__, *args, **kwargs)
+        """Call a function whose results functools keeps: by plain arguments the kept result is asked for each time."""
+        others = [v for v in (*args, *kwargs.values()) if not _is_plain(v)]
+        if others and all(isinstance(v, Tensor) and self.notes.is_another(v) for v in others):
+            return self.call(function.__wrapped__, *args, **kwargs)  # of other tensors each time nothing is kept yet
+        if others:
+            self.notes.fail(f"it calls {title(function)}, whose results are kept, by objects from outside")
         launches: list[Any] = []
 
         def launched(*launch: Any) -> None:
@@ -150,7 +166,10 @@ class Watch(BuiltinCalls):
             observers.remove(launched)
         if launches:  # which later calls don't repeat
             self.notes.fail(f"the first call of {title(function)}, whose results are kept, computes tensors")
-        self.notes.know(result)
+        if (function.__module__ or "").startswith("jitgrad."):
+            self.notes.know(result)
+        else:
+            self.notes.kept(function, args, kwargs, result)
         return result
 
     def _method(self, method: types.MethodType, args: Any, kwargs: Any) -> Any:
@@ -185,8 +204,12 @@ class Watch(BuiltinCalls):
             return self.builtin(cls, args, kwargs)
         if _is_named_tuple(cls):  # which keeps what it gets and calls none of it
             return self._unfollowed(cls, args, kwargs)
+        if is_users(cls):
+            self._refuse_making(cls)
         if is_ours(cls) or issubclass(cls, (BaseException, tuple, np.generic)):
             return self._primitive(cls, args, kwargs)
+        for name in ("__init__", "__new__"):
+            self.notes.of_class(cls, name)
         init, plain = cls.__init__, cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         if isinstance(init, types.FunctionType) and plain:
             obj = cls.__new__(cls)
@@ -195,13 +218,21 @@ class Watch(BuiltinCalls):
         self.notes.fail(f"it makes a {cls.__name__}, of which nothing is known")
         return cls(*args, **kwargs)
 
+    def _refuse_making(self, cls: type) -> None:
+        """Note that an object's class has methods that Python calls by itself."""
+        names = ["__del__", *(("__init__", "__new__") if issubclass(cls, (BaseException, tuple)) else ())]
+        for name in names:
+            self.notes.of_class(cls, name)
+            if isinstance(getattr(cls, name, None), types.FunctionType):
+                self.notes.fail(f"it makes a {cls.__name__}, whose {name} isn't followed")
+
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
         for value in (*args, *kwargs.values()):
             if read and isinstance(value, Tensor):
                 notes.tensor_attribute(value, read)
-            if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
+            if is_callable_object(value) and (notes.is_known(value) or not is_ours(type(value))):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
         if not isinstance(function, (type, types.FunctionType)):
             self.given(function)
@@ -238,8 +269,10 @@ class Watch(BuiltinCalls):
                 self.notes.cell(cell, value)
                 return types.CellType(self.prepared(value))
             return types.CellType(self._with_watched_cells(value)) if value is not function else cell
-        method = isinstance(value, types.MethodType)
-        if method or isinstance(static_attribute(type(value), "__call__"), types.FunctionType):
+        if type(value) is functools.partial:
+            self.notes.cell(cell, value)
+            return types.CellType(self.given(value))
+        if isinstance(value, types.MethodType) or is_callable_object(value):
             if not is_ours(type(value)):
                 self.notes.fail(f"{title(function)} calls {title(value)}, which isn't followed there")
         return cell

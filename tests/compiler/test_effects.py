@@ -289,6 +289,44 @@ def exchanged_tensors():
     return function, lambda: (own.a.tolist(), own.b.tolist())
 
 
+def _counting(read, counts=lambda kind, own: own):
+    """A counter that is read by another way than the one by which it is counted."""
+
+    def make():
+        class Kind:
+            n = 0
+
+            @property
+            def number(self):
+                return self._number
+
+            @number.setter
+            def number(self, value):
+                self._number = value
+
+        own = Kind()
+        own._number = 0
+
+        def function(x):
+            counts(Kind, own).n += 1
+            own.number += 1
+            return x * read(own)
+
+        return function, lambda: (Kind.n, own.n, own._number)
+
+    return make
+
+
+for name, make in {
+    "counter_of_the_class": _counting(lambda own: own.n, lambda kind, own: kind),
+    "counter_in_the_own_dict": _counting(lambda own: own.__dict__["n"]),
+    "counter_by_property": _counting(lambda own: own.number),
+    "counter_that_nothing_reads": _counting(lambda own: 2),
+}.items():
+    make.__name__ = name
+    case(make)
+
+
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_effects_are_never_lost(make, cut):
