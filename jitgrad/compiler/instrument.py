@@ -27,7 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
-from jitgrad.compiler.kept_code import kept_code, steps_of
+from jitgrad.compiler.kept_code import kept_code
 from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
@@ -37,22 +37,17 @@ WATCH = "jitgrad_watch"
 
 def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
     """The function with ``watch`` in it. NotRewritable where its text isn't there or has what is not supported."""
-    code = _rewritten_code(function.__code__, function.__qualname__, vars(function).get(DEFINITION))
+    code, known = function.__code__, vars(function).get(DEFINITION)
+    code = _rewritten_code(code, code.co_filename, function.__qualname__, known)
     return function_of(code, function, {WATCH: watch})
 
 
 @functools.lru_cache(maxsize=4096)
-def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+def _rewritten_code(code: CodeType, file: str, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+    """file: that of the code, which code is equal without."""
     if known is not None:
         return _rewritten_tree(known, code, qualname)
-
-    def rewrite() -> tuple[CodeType, bool]:
-        node = definition(code)
-        # The file may have changed since it was imported; what was made of another text is not to be kept.
-        as_imported = steps_of(code_of(copied(node), code, [])) == steps_of(code)
-        return _rewritten_tree(node, code, qualname), as_imported
-
-    return kept_code(code, qualname, rewrite)
+    return kept_code(code, qualname, lambda: _rewritten_tree(definition(code), code, qualname))
 
 
 def _rewritten_tree(node: ast.FunctionDef | ast.Lambda, code: CodeType, qualname: str) -> CodeType:
