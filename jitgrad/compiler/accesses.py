@@ -95,7 +95,11 @@ class Accesses:
                 return self.call(fallback, obj, name)
         if _is_computed(static) and has_state(obj) and notes.is_known(obj):
             return getattr(self.given(obj), name)
-        value = getattr(obj, name)
+        try:
+            value = getattr(obj, name)
+        except AttributeError:  # which the function may catch
+            notes.lacks(obj, name)
+            raise
         if notes.is_known(obj):
             if isinstance(value, types.MethodType) and name not in own:
                 notes.lacks(obj, name)
@@ -160,12 +164,22 @@ class Accesses:
         if isinstance(obj, defaultdict) and key not in obj:
             notes.fail("it adds an entry to a defaultdict from outside")
             return obj[key]
-        value = obj[key]
+        try:
+            value = obj[key]
+        except LookupError:  # which the function may catch
+            self._lacks_item(obj, key)
+            raise
         if isinstance(key, slice):
             notes.contents(obj)
         else:
             notes.item(obj, key, value)
         return value
+
+    def _lacks_item(self, obj: Any, key: Any) -> None:
+        if isinstance(obj, dict):
+            self.notes.has(obj, key)
+        else:
+            self.notes.contents(obj)
 
     def key(self, key: Any) -> Any:
         """An index, a dictionary's key or an end of a slice: what it is decides which items are read or made."""
@@ -253,6 +267,15 @@ class Accesses:
             elif not isinstance(obj, Tensor):
                 notes.fail(f"it searches a {type(obj).__name__}")
         return self.plain(item) in obj
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Around what is done in ``try``: where an error is caught, or something done in spite of it."""
+        self.notes.trying += 1
+        try:
+            yield
+        finally:
+            self.notes.trying -= 1
 
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""

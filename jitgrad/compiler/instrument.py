@@ -27,7 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
-from jitgrad.compiler.kept_code import kept_code
+from jitgrad.compiler.kept_code import is_in_package, kept_code
 from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
@@ -51,7 +51,7 @@ def _rewritten_code(code: CodeType, file: str, qualname: str, known: ast.Functio
 
 
 def _rewritten_tree(node: ast.FunctionDef | ast.Lambda, code: CodeType, qualname: str) -> CodeType:
-    return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
+    return code_of(_Rewriter(owner_name(qualname), not is_in_package(code)).rewrite(node), code, [WATCH])
 
 
 # -- what its names refer to ------------------------------------------------------------------------------
@@ -103,10 +103,13 @@ def _shape(target: Any) -> Any:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """owner: the class around the function, by whose name Python changes private names."""
+    """owner: the class around the function, by whose name Python changes private names.
 
-    def __init__(self, owner: str):
-        self.owner = owner
+    marks: whether ``try`` is marked; jitgrad's own leave all as it was, so that a run that fails need not do it.
+    """
+
+    def __init__(self, owner: str, marks: bool):
+        self.owner, self.marks = owner, marks
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""
@@ -254,6 +257,15 @@ class _Rewriter(ast.NodeTransformer):
         for name in ("body", "orelse", "finalbody"):
             if hasattr(node, name):
                 setattr(node, name, [self.visit(s) for s in getattr(node, name)])
+
+    def visit_Try(self, node: Any) -> Any:
+        self.generic_visit(node)
+        if self.marks:
+            marked = ast.With([ast.withitem(self._ask(node, "trying"), None)], node.body)
+            node.body = [ast.copy_location(marked, node)]
+        return node
+
+    visit_TryStar = visit_Try
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         node.test, node.body, node.orelse = self._tested(node.test), self.visit(node.body), self.visit(node.orelse)

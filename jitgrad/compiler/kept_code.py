@@ -20,14 +20,19 @@ from typing import Any
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 
-__all__ = ["kept_code", "steps_of"]
+__all__ = ["is_in_package", "kept_code", "steps_of"]
 
 _PACKAGE = Path(__file__).parents[1]
 
 
+def is_in_package(code: CodeType) -> bool:
+    """Whether code is jitgrad's own."""
+    return code.co_filename.startswith(f"{_PACKAGE}{os.sep}")
+
+
 def kept_code(code: CodeType, qualname: str, rewrite: Callable[[], CodeType]) -> CodeType:
     """The rewritten code of a function, from disk; else that of ``rewrite()``, which is kept."""
-    if not code.co_filename.startswith(f"{_PACKAGE}{os.sep}"):
+    if not is_in_package(code):
         return rewrite()
     digest = hashlib.sha256(repr((qualname, _described(code), _sources())).encode()).hexdigest()[:24]
     path = cache_directory() / f"{code.co_name.strip('<>')}-{digest}.code"
