@@ -70,8 +70,8 @@ class Accesses(AttributeReads):
             return self.call(missing, obj, key)
         try:
             value = obj[key]
-        except (KeyError, IndexError):  # which the function may catch
-            self._note_missing(obj, key)
+        except LookupError:  # which the function may catch
+            self._lacks_item(obj, key)
             raise
         if isinstance(key, slice):
             notes.contents(obj)
@@ -79,8 +79,7 @@ class Accesses(AttributeReads):
             notes.item(obj, key, value)
         return value
 
-    def _note_missing(self, obj: Any, key: Any) -> None:
-        """A container has no such item."""
+    def _lacks_item(self, obj: Any, key: Any) -> None:
         if isinstance(obj, dict):
             self.notes.has(obj, key)
         else:
@@ -172,6 +171,15 @@ class Accesses(AttributeReads):
             elif not isinstance(obj, Tensor):
                 notes.fail(f"it searches a {type(obj).__name__}")
         return self.plain(item) in obj
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Around what is done in ``try``: where an error is caught, or something done in spite of it."""
+        self.notes.trying += 1
+        try:
+            yield
+        finally:
+            self.notes.trying -= 1
 
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""

@@ -27,7 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
-from jitgrad.compiler.kept_code import kept_code, steps_of
+from jitgrad.compiler.kept_code import is_in_package, kept_code
 from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
@@ -37,26 +37,21 @@ WATCH = "jitgrad_watch"
 
 def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
     """The function with ``watch`` in it. NotRewritable where its text isn't there or has what is not supported."""
-    code = _rewritten_code(function.__code__, function.__qualname__, vars(function).get(DEFINITION))
+    code, known = function.__code__, vars(function).get(DEFINITION)
+    code = _rewritten_code(code, code.co_filename, function.__qualname__, known)
     return function_of(code, function, {WATCH: watch})
 
 
 @functools.lru_cache(maxsize=4096)
-def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+def _rewritten_code(code: CodeType, file: str, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+    """file: that of the code, which code is equal without."""
     if known is not None:
         return _rewritten_tree(known, code, qualname)
-
-    def rewrite() -> tuple[CodeType, bool]:
-        node = definition(code)
-        # The file may have changed since it was imported; what was made of another text is not to be kept.
-        as_imported = steps_of(code_of(copied(node), code, [])) == steps_of(code)
-        return _rewritten_tree(node, code, qualname), as_imported
-
-    return kept_code(code, qualname, rewrite)
+    return kept_code(code, qualname, lambda: _rewritten_tree(definition(code), code, qualname))
 
 
 def _rewritten_tree(node: ast.FunctionDef | ast.Lambda, code: CodeType, qualname: str) -> CodeType:
-    return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
+    return code_of(_Rewriter(owner_name(qualname), not is_in_package(code)).rewrite(node), code, [WATCH])
 
 
 # -- what its names refer to ------------------------------------------------------------------------------
@@ -108,10 +103,13 @@ def _shape(target: Any) -> Any:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """owner: the class around the function, by whose name Python changes private names."""
+    """owner: the class around the function, by whose name Python changes private names.
 
-    def __init__(self, owner: str):
-        self.owner = owner
+    marks: whether ``try`` is marked; jitgrad's own leave all as it was, so that a run that fails need not do it.
+    """
+
+    def __init__(self, owner: str, marks: bool):
+        self.owner, self.marks = owner, marks
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""
@@ -259,6 +257,15 @@ class _Rewriter(ast.NodeTransformer):
         for name in ("body", "orelse", "finalbody"):
             if hasattr(node, name):
                 setattr(node, name, [self.visit(s) for s in getattr(node, name)])
+
+    def visit_Try(self, node: Any) -> Any:
+        self.generic_visit(node)
+        if self.marks:
+            marked = ast.With([ast.withitem(self._ask(node, "trying"), None)], node.body)
+            node.body = [ast.copy_location(marked, node)]
+        return node
+
+    visit_TryStar = visit_Try
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         node.test, node.body, node.orelse = self._tested(node.test), self.visit(node.body), self.visit(node.orelse)

@@ -26,7 +26,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.engine.engine import run_observers
 from jitgrad.func.tree import KINDS, Structure, flatten, kind_of, unflatten
-from jitgrad.kernels.device_array import MetaArray
+from jitgrad.kernels.device_array import MetaArray, NoValues
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch, is_array
@@ -105,8 +105,14 @@ class Recording:
         self.initial[id(root)] = root, root.copy(order="K"), first
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        if threading.get_ident() == self._thread:
-            self.launches[-1].checks.append((found, fail, args))
+        if threading.get_ident() != self._thread:
+            return
+        self.launches[-1].checks.append((found, fail, args))
+        if self.notes.trying:
+            self.notes.fail("what may be an error is computed where the function catches errors, or has finally")
+        with contextlib.suppress(NoValues):
+            if found.item(0):
+                self.notes.fail("it goes on after an error")
 
     def _on_tensor(self, tensor: Tensor) -> None:
         if threading.get_ident() == self._thread:
