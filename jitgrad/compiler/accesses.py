@@ -217,7 +217,7 @@ class Accesses(AttributeReads):
         return getattr(operator, what)(self._operand(value))
 
     def inplace(self, what: str, left: Any, right: Any) -> Any:
-        """``left += right`` for a variable."""
+        """``left += right``: the new value of ``left``."""
         if isinstance(left, CONTAINERS) and self.notes.is_known(left):
             self.notes.fail(f"it changes a {type(left).__name__} from outside in place")
         return _INPLACE[what](self._operand(left), self._operand(right))
@@ -232,11 +232,11 @@ class Accesses(AttributeReads):
                 notes.count(obj, name, what, value)
                 return
         place = self.at(obj)
-        setattr(place, name, _INPLACE[what](self._operand(self.attr(obj, name)), self._operand(value)))
+        setattr(place, name, self.inplace(what, self.attr(obj, name), value))
 
     def augment_item(self, what: str, obj: Any, key: Any, value: Any) -> None:
         """``obj[key] += value``."""
-        self.at(obj)[key] = _INPLACE[what](self._operand(self.item(obj, key)), self._operand(value))
+        self.at(obj)[key] = self.inplace(what, self.item(obj, key), value)
 
     def _operand(self, value: Any) -> Any:
         notes = self.notes

@@ -13,6 +13,7 @@ import numpy as np
 from jitgrad.compiler.accesses import Accesses, items_of
 from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import (
+    CHANGING,
     COMPARING,
     CONTAINERS,
     ITERATORS,
@@ -83,6 +84,9 @@ class BuiltinCalls(Accesses):
                 return self._special(function, special, args, kwargs)
             if function is reversed and (special := self.special(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
+        if type(function).__hash__ is not None and function in CHANGING and args and not isinstance(args[0], Tensor):
+            if self.notes.is_known(args[0]):
+                self.notes.fail(f"it changes a {type(args[0]).__name__} from outside by {name_of(function)}()")
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}

@@ -33,12 +33,12 @@ from jitgrad.compiler.memory import (
     pairs_apart,
 )
 from jitgrad.compiler.modes import depend_on_modes
-from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor, view_of
 from jitgrad.compiler.recording import Change, Recording
 from jitgrad.compiler.tensor_guards import depend_on_tensor, depend_on_writes
+from jitgrad.compiler.tensor_notes import TensorNote
 from jitgrad.core import saved_tensors
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, edge_to, next_sequence_number

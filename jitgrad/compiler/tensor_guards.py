@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.compiler.guards import Attributes, Guards
-from jitgrad.compiler.notes import TensorNote, hooks_of
 from jitgrad.compiler.recording import nodes_behind
+from jitgrad.compiler.tensor_notes import TensorNote, hooks_of
 from jitgrad.compiler.trust import ABSENT
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import LEAF, edge_of, node_of
