@@ -14,6 +14,7 @@ from jitgrad.compiler.accesses import items_of
 from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.stores import Stores
 from jitgrad.compiler.trust import (
+    CHANGING,
     COMPARING,
     CONTAINERS,
     ITERATORS,
@@ -86,6 +87,9 @@ class BuiltinCalls(Stores):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
         if function in (id, hash) and args:
             self.notes.address(args[0])
+        if type(function).__hash__ is not None and function in CHANGING and args and not isinstance(args[0], Tensor):
+            if self.notes.is_known(args[0]):
+                self.notes.fail(f"it changes a {type(args[0]).__name__} from outside by {name_of(function)}()")
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}

@@ -117,10 +117,6 @@ class Notes(TensorNotes):
         """Whether the object was there before; a program's classes are taken for that."""
         return id(obj) in self.known or id(obj) in self.tensors or (isinstance(obj, type) and is_users(obj))
 
-    def is_another(self, tensor: Tensor) -> bool:
-        """Whether a tensor is another one in each call: one that was given, or is new."""
-        return id(tensor) in self.arguments or id(tensor) not in self.tensors
-
     def know(self, value: Any) -> None:
         """Note an object that was there before, in which reads are guarded and changes noticed."""
         if isinstance(value, Tensor):

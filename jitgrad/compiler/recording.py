@@ -13,6 +13,7 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
+from jitgrad.compiler.modes import modes_of
 from jitgrad.compiler.notes import Notes, is_constant
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
@@ -182,7 +183,7 @@ class Recording:
         if notes.reason is not None:
             return
         if _modes() != self._modes:
-            notes.fail("it leaves another grad mode, default dtype or number of threads")
+            notes.fail("it leaves another grad mode, default dtype, device or number of threads")
         for root in self._coverage.others():
             self._keep(root)
         self.placeholders.restore()
@@ -282,7 +283,7 @@ class Recording:
 
 def _modes() -> tuple[Any, ...]:
     """What a function can switch for those who come after it."""
-    return state.enabled, state.inference, get_default_dtype(), get_num_threads()
+    return state.enabled, state.inference, get_default_dtype(), get_num_threads(), *modes_of()
 
 
 def nodes_behind(first: Iterable[Node], ends: Collection[Node] = ()) -> set[Node]:

@@ -27,7 +27,7 @@ class Stores(Accesses):
     """The part of a Watch that assigns."""
 
     def inplace(self, what: str, left: Any, right: Any) -> Any:
-        """``left += right`` for a variable."""
+        """``left += right``: the new value of ``left``."""
         if isinstance(left, CONTAINERS) and self.notes.is_known(left):
             self.notes.fail(f"it changes a {type(left).__name__} from outside in place")
         return _INPLACE[what](self.operand(left), self.operand(right))
@@ -42,11 +42,11 @@ class Stores(Accesses):
                 notes.count(obj, name, what, value)
                 return
         place = self.at(obj)
-        setattr(place, name, _INPLACE[what](self.operand(self.attr(obj, name)), self.operand(value)))
+        setattr(place, name, self.inplace(what, self.attr(obj, name), value))
 
     def augment_item(self, what: str, obj: Any, key: Any, value: Any) -> None:
         """``obj[key] += value``."""
-        self.at(obj)[key] = _INPLACE[what](self.operand(self.item(obj, key)), self.operand(value))
+        self.at(obj)[key] = self.inplace(what, self.item(obj, key), value)
 
     def at(self, obj: Any) -> Any:
         """``obj`` where an attribute or item of it is assigned or deleted."""

@@ -79,6 +79,10 @@ class TensorNotes:
         """Something was found in a known object."""
         raise NotImplementedError
 
+    def is_another(self, tensor: Tensor) -> bool:
+        """Whether a tensor is another one in each call: one that was given, or is new."""
+        return id(tensor) in self.arguments or id(tensor) not in self.tensors
+
     def tensor(self, tensor: Tensor) -> None:
         """Note a tensor that was there before."""
         if id(tensor) in self.created:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import operator
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES",
+    "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES",
     "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours", "is_programs", "is_users",
     "is_users_function", "is_watched", "module_of", "special_method", "static_attribute", "takes_over", "title",
 ]  # fmt: skip
@@ -53,6 +54,11 @@ PURE = {
     )
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
+CHANGING = {  # functions of C that change their first argument
+    *(function for name, function in vars(operator).items() if name.startswith("i") and f"__{name}__" in vars(operator)
+      and name not in ("inv", "invert", "index")),
+    operator.setitem, operator.delitem,
+}  # fmt: skip
 # The special methods behind comparisons, behind all operators and numeric functions, and behind texts of objects.
 COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _NAMES = (
@@ -62,7 +68,7 @@ _NAMES = (
 OPERATING = (
     *COMPARING, *(f"__{side}{name}__" for name in _NAMES for side in ("", "r", "i")), "__neg__", "__pos__", "__abs__",
     "__invert__", "__bool__", "__len__", "__getitem__", "__contains__", "__round__", "__index__", "__float__",
-    "__int__", "__complex__",
+    "__int__", "__complex__", "__setitem__", "__delitem__",
 )  # fmt: skip
 SHOWING = ("__format__", "__str__", "__repr__")
 READ_ONLY = {  # methods of containers

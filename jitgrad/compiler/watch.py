@@ -19,6 +19,7 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
+from jitgrad.compiler.modes import modes_read_by
 from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.tensor_notes import HOOKS
 from jitgrad.compiler.trust import (
@@ -229,6 +230,8 @@ class Watch(BuiltinCalls):
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
+        for ask, asked in modes_read_by(function):
+            notes.kept(ask, asked, {}, ask(*asked))
         for value in (*args, *kwargs.values()):
             if read and isinstance(value, Tensor):
                 notes.tensor_attribute(value, read)
