@@ -117,12 +117,28 @@ def between(x, columns, out, kind, order, first, last):
                 finish(sums, kind, p)
 
 
-@loop
+def square_distance(a, b):
+    """The sum of squared differences of two rows."""
+    total = T(0)
+    for k in range(a.size):
+        total += (a[k] - b[k]) * (a[k] - b[k])
+    return total
+
+
+LONG = 64  # elements of rows of which two are best compared along them, by vectors that add up to one number
+
+
+@loop(reassoc=True)
 def within(x, columns, out, kind, order):
     """Distances of the rows of x (n, d), also given as ``columns`` (d, n), to those behind them; out is a vector."""
     p, begin, n = T(order), 0, x.shape[0]
     for i in range(n - 1):
         sums = out[begin : begin + n - 1 - i]
+        if kind == 2 and x.shape[1] >= LONG:
+            for j in range(sums.size):
+                sums[j] = np.sqrt(square_distance(x[i], x[i + 1 + j]))
+            begin += sums.size
+            continue
         for j in range(sums.size):
             sums[j] = 0
         for k in range(x.shape[1]):
