@@ -124,6 +124,8 @@ class Notes(TensorNotes):
         """Something was found in a known object."""
         if id(value) in self.arguments and id(obj) not in self.arguments:
             self.found_elsewhere.add(id(value))
+            if not isinstance(value, Tensor):  # guarded as an argument, or as what it is there, but not as both
+                self.fail(f"it is given a {type(value).__name__} that is also in what it reads")
         self.know(value)
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:

@@ -234,6 +234,8 @@ class Recording:
             elif self.notes.is_known(tree):
                 self.notes.fail(f"it returns a {type(tree).__name__} from outside")
             seen.add(id(tree))
+        if _has_tensors_as_keys(tree):
+            self.notes.fail("it returns a dictionary whose keys are tensors")
         for item in tree.values() if isinstance(tree, dict) else tree:
             self._check_containers(item, seen)
 
@@ -298,7 +300,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         notes.know(leaf)
         if isinstance(leaf, np.ndarray):
             notes.fail("it is given a NumPy array")
-    _know_containers((args, kwargs), notes)
+    _know_containers((args, kwargs), notes, {id(leaf) for leaf in made.leaves})
     notes.know(function)
     with made.observing():
         made.result = Watch(notes).call(function, *args, **kwargs)
@@ -306,13 +308,17 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return made
 
 
-def _know_containers(tree: Any, notes: Notes) -> None:
-    """Containers among the arguments: their structure is compared for every call."""
+def _know_containers(tree: Any, notes: Notes, leaves: Collection[int]) -> None:
+    """Containers among the arguments: their structure is compared for every call, but of those that are leaves."""
     for item in tree.values() if isinstance(tree, dict) else tree:
-        if isinstance(item, (list, tuple, dict)):
+        if isinstance(item, (list, tuple, dict)) and id(item) not in leaves:
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
-            keys = [part for key in item for part in (key if isinstance(key, tuple) else (key,))]
-            if isinstance(item, dict) and any(isinstance(key, Tensor) for key in keys):
+            if _has_tensors_as_keys(item):
                 notes.fail("it is given a dictionary whose keys are tensors")
-            _know_containers(item, notes)
+            _know_containers(item, notes, leaves)
+
+
+def _has_tensors_as_keys(tree: Any) -> bool:
+    parts = [part for key in tree for part in (key if isinstance(key, tuple) else (key,))]
+    return isinstance(tree, dict) and any(isinstance(part, Tensor) for part in parts)

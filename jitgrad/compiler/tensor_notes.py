@@ -77,6 +77,10 @@ class TensorNotes:
         """``obj.name`` was read."""
         raise NotImplementedError
 
+    def lacks(self, obj: Any, name: str) -> None:
+        """An attribute was not found in the object itself."""
+        raise NotImplementedError
+
     def tensor(self, tensor: Tensor) -> None:
         """Note a tensor that was there before."""
         if id(tensor) in self.created:
@@ -135,13 +139,25 @@ class TensorNotes:
                 self.fail(f"it reads {name} of a tensor")
             elif name in _OF_NODES or name == "is_leaf":
                 note.history_counts = True
-            elif name in tensor.__dict__ and not name.startswith("_"):
-                self.attribute(tensor, name, tensor.__dict__[name])
+            elif not name.startswith("_"):
+                self._own_attribute(tensor, name)
         elif name == "data_ptr":
             self.fail("it reads the address of a tensor")
         elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
             self.fail("it reads of which tensor from outside another one is a view")
         return getattr(tensor, name)
+
+    def _own_attribute(self, tensor: Tensor, name: str) -> None:
+        """A program's own attribute of a tensor is read, or looked for."""
+        here = name in tensor.__dict__
+        if not here and hasattr(type(tensor), name):
+            return
+        if id(tensor) in self.arguments:
+            self.fail(f"it reads {name} of a tensor that it is given")
+        elif here:
+            self.attribute(tensor, name, tensor.__dict__[name])
+        else:
+            self.lacks(tensor, name)
 
     def grad_of(self, note: TensorNote) -> None:
         """``.grad`` is read: if nothing has assigned it so far, what it was before counts."""
