@@ -45,9 +45,15 @@ def definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     tree = _tree(code.co_filename, "".join(lines))
     node = _found(tree, code)
     made = code_of(without_private_names(node, code.co_qualname), code, [], _imported(tree))
-    if steps_of(made) != steps_of(code):
+    if steps_of(made) != steps_of(code) and not _has_pytests_asserts(code):
         raise NotRewritable(_CHANGED)
     return node
+
+
+def _has_pytests_asserts(code: CodeType) -> bool:
+    """Whether pytest has made ``assert`` say more; what it does besides is what the text does."""
+    inside = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return "@pytest_ar" in code.co_names or any(map(_has_pytests_asserts, inside))
 
 
 def _found(tree: ast.Module, code: CodeType) -> Any:

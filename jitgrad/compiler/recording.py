@@ -240,7 +240,7 @@ class Recording:
                 self.notes.fail(f"it returns a {type(tree).__name__} from outside")
             seen.add(id(tree))
         for key in tree if isinstance(tree, dict) else ():
-            if not (is_constant(key) or self.notes.is_known(key)) or isinstance(key, Tensor):
+            if not (is_constant(key) or self.notes.is_known(key)) or _has_tensor(key):
                 self.notes.fail(f"it returns a dictionary with a {type(key).__name__} as a key")
         for item in tree.values() if isinstance(tree, dict) else tree:
             self._check_containers(item, seen)
@@ -323,13 +323,12 @@ def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
             notes.containers.append((item, (*place, key)))
-            if any(isinstance(part, Tensor) for part in _parts_of_keys(item)):
+            if isinstance(item, dict) and any(map(_has_tensor, item)):
                 notes.fail("it is given a dictionary whose keys are tensors")
             _know_containers(item, (*place, key), notes)
         elif kind in KINDS:
             notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")
 
 
-def _parts_of_keys(item: Any) -> Iterator[Any]:
-    for key in item if isinstance(item, dict) else ():
-        yield from key if isinstance(key, tuple) else (key,)
+def _has_tensor(key: Any) -> bool:
+    return isinstance(key, Tensor) or (isinstance(key, (tuple, frozenset)) and any(map(_has_tensor, key)))

@@ -62,6 +62,14 @@ def test_a_function_that_is_called_has_been_edited(module):
     assert called(lambda x: made.scaled(x) + 1, 0) == [3.0] * 4
 
 
+def test_asserts_that_pytest_has_rewritten():
+    def scaled(x):
+        assert x.ndim == 1, x.shape
+        return (lambda y: y * 2)(x)
+
+    assert called(scaled, 1) == [2.0] * 4
+
+
 def test_code_that_was_made_in_another_way():
     def scaled(x):
         return x * 2
