@@ -16,8 +16,11 @@ from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.trust import (
     COMPARING,
     CONTAINERS,
+    HASHING,
     ITERATORS,
+    OPERATING,
     PLAIN,
+    SHOWING,
     has_special,
     is_ours,
     is_users,
@@ -38,11 +41,12 @@ _INPLACE = {
 _COMPARISONS = {name.strip("_") for name in COMPARING}
 
 
-def items_of(value: Any) -> Iterable[Any]:
-    """The items of a container, a dictionary's keys and values; nothing for other objects."""
-    if not isinstance(value, CONTAINERS):
-        return ()
-    return (*value, *value.values()) if isinstance(value, dict) else value
+def items_of(value: Any, around: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The items of a container and of those in it, keys and values of a dictionary; nothing for other objects."""
+    if isinstance(value, CONTAINERS) and not any(value is outer for outer in around):
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield item
+            yield from items_of(item, (*around, value))
 
 
 class Accesses(AttributeReads):
@@ -59,7 +63,8 @@ class Accesses(AttributeReads):
             notes.tensor_argument(obj)
             return obj[self._settled_key(key)]
         if isinstance(obj, CONTAINERS) and not self.special(obj, "__getitem__"):
-            self.refuse_special((key,), ("__index__",), "an index")
+            called = HASHING if isinstance(obj, dict) else ("__index__",)
+            self.refuse_special((key, *items_of(key)), called, "an index")
             return self._item_of_container(obj, key)
         special = self.special(obj, "__getitem__")
         if special is not None and is_watched(special):
@@ -147,8 +152,11 @@ class Accesses(AttributeReads):
     def contains(self, obj: Any, item: Any) -> Any:
         """``item in obj``."""
         notes = self.notes
-        if notes.reason is None and not isinstance(obj, (*PLAIN, *ITERATORS)):
+        if isinstance(obj, ITERATORS):
+            obj = self.plain(obj)
+        elif notes.reason is None and not isinstance(obj, PLAIN):
             if isinstance(obj, dict) and notes.is_known(obj):
+                self.refuse_special((item, *items_of(item)), HASHING, "a dictionary")
                 notes.has(obj, item)
             elif isinstance(obj, CONTAINERS):
                 self.given(obj)
@@ -161,7 +169,9 @@ class Accesses(AttributeReads):
 
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""
-        if self.notes.reason is None and not (is_ours(type(manager)) or isinstance(manager, contextlib.nullcontext)):
+        if isinstance(manager, contextlib.nullcontext):
+            self.attr(manager, "enter_result")
+        elif self.notes.reason is None and not is_ours(type(manager)):
             self.notes.fail(f"it enters a {type(manager).__name__} by with")
         return manager
 
@@ -204,6 +214,8 @@ class Accesses(AttributeReads):
         left, right = self._operand(left), self._operand(right)
         if what in _COMPARISONS:
             self.refuse_special((*items_of(left), *items_of(right)), COMPARING, "a comparison")
+        if what == "mod" and isinstance(left, (str, bytes)):
+            self.refuse_special((right, *items_of(right)), SHOWING, "a text")
         return getattr(operator, what)(left, right)
 
     def refuse_special(self, values: Iterable[Any], names: Iterable[str], where: str) -> None:
@@ -250,7 +262,7 @@ class Accesses(AttributeReads):
             return self.given(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it computes with a NumPy array")
-        elif not isinstance(value, PLAIN) and not is_ours(type(value)):
+        elif has_special(value, OPERATING) or not (isinstance(value, PLAIN) or is_ours(type(value))):
             notes.fail(f"it computes with a {type(value).__name__}")
         return value
 
