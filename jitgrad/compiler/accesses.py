@@ -15,8 +15,11 @@ from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import (
     COMPARING,
     CONTAINERS,
+    HASHING,
     ITERATORS,
+    OPERATING,
     PLAIN,
+    SHOWING,
     has_special,
     is_ours,
     is_watched,
@@ -28,11 +31,12 @@ __all__ = ["Accesses", "items_of"]
 _COMPARISONS = {name.strip("_") for name in COMPARING}
 
 
-def items_of(value: Any) -> Iterable[Any]:
-    """The items of a container, a dictionary's keys and values; nothing for other objects."""
-    if not isinstance(value, CONTAINERS):
-        return ()
-    return (*value, *value.values()) if isinstance(value, dict) else value
+def items_of(value: Any, around: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The items of a container and of those in it, keys and values of a dictionary; nothing for other objects."""
+    if isinstance(value, CONTAINERS) and not any(value is outer for outer in around):
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield item
+            yield from items_of(item, (*around, value))
 
 
 class Accesses(AttributeReads):
@@ -50,6 +54,8 @@ class Accesses(AttributeReads):
             notes.tensor_argument(obj)
             return obj[key]
         if isinstance(obj, CONTAINERS) and not self.special(obj, "__getitem__"):
+            called = HASHING if isinstance(obj, dict) else ("__index__",)
+            self.refuse_special((key, *items_of(key)), called, "an index")
             return self._item_of_container(obj, key)
         special = self.special(obj, "__getitem__")
         if special is not None and is_watched(special):
@@ -160,8 +166,11 @@ class Accesses(AttributeReads):
     def contains(self, obj: Any, item: Any) -> Any:
         """``item in obj``."""
         notes = self.notes
-        if notes.reason is None and not isinstance(obj, (*PLAIN, *ITERATORS)):
+        if isinstance(obj, ITERATORS):
+            obj = self.plain(obj)
+        elif notes.reason is None and not isinstance(obj, PLAIN):
             if isinstance(obj, dict) and notes.is_known(obj):
+                self.refuse_special((item, *items_of(item)), HASHING, "a dictionary")
                 notes.has(obj, item)
             elif isinstance(obj, CONTAINERS):
                 self.given(obj)
@@ -183,7 +192,9 @@ class Accesses(AttributeReads):
 
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""
-        if self.notes.reason is None and not (is_ours(type(manager)) or isinstance(manager, contextlib.nullcontext)):
+        if isinstance(manager, contextlib.nullcontext):
+            self.attr(manager, "enter_result")
+        elif self.notes.reason is None and not is_ours(type(manager)):
             self.notes.fail(f"it enters a {type(manager).__name__} by with")
         return self.given(manager) if self.notes.reason is None else manager
 
@@ -224,6 +235,8 @@ class Accesses(AttributeReads):
         left, right = self.operand(left), self.operand(right)
         if what in _COMPARISONS:
             self.refuse_special((*items_of(left), *items_of(right)), COMPARING, "a comparison")
+        if what == "mod" and isinstance(left, (str, bytes)):
+            self.refuse_special((right, *items_of(right)), SHOWING, "a text")
         return getattr(operator, what)(left, right)
 
     def refuse_special(self, values: Iterable[Any], names: Iterable[str], where: str) -> None:
@@ -249,6 +262,8 @@ class Accesses(AttributeReads):
             return self.given(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it computes with a NumPy array")
+        elif has_special(value, OPERATING):
+            notes.fail(f"it computes with a {type(value).__name__}")
         elif not isinstance(value, PLAIN):
             if not is_ours(type(value)):
                 notes.fail(f"it computes with a {type(value).__name__}")

@@ -6,7 +6,10 @@ there, whoever reads it: the object may be a new one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
+import sys
 import types
 from typing import Any
 
@@ -182,6 +185,31 @@ class AttributeReads:
         if value is not static and is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
             self.notes.attribute(cls, name, value)
         return value
+
+    def module(self, name: str, outermost: bool = False) -> Any:
+        """What ``import name`` finds; outermost: of ``a.b`` it is ``a`` that a variable gets."""
+        try:
+            found = importlib.import_module(name)
+        except ImportError:
+            self.notes.has(sys.modules, name)
+            raise
+        first = name.partition(".")[0]
+        if first == "jitgrad":  # of which none is exchanged
+            return sys.modules[first] if outermost else found
+        name = first if outermost else name
+        self.notes.item(sys.modules, name, sys.modules[name])
+        return sys.modules[name]
+
+    def imported(self, module: str, name: str, package: str | None) -> Any:
+        """What ``from module import name`` finds: something in the module, or a module in that."""
+        full = importlib.util.resolve_name(module, package) if package is not None else module
+        found = self.module(full)
+        try:
+            return self.attr(found, name)
+        except AttributeError:
+            with contextlib.suppress(ModuleNotFoundError):
+                return self.module(f"{full}.{name}")
+        raise ImportError(f"cannot import name {name!r} from {full!r}", name=full)
 
     def store_in_new(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name = value`` for an object that the function has made, whose class may do it by a function."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from jitgrad.compiler.trust import (
     COMPARING,
     CONTAINERS,
     ITERATORS,
+    OPEN,
     OPERATING,
     PURE,
     PURE_MODULES,
@@ -74,6 +76,8 @@ class BuiltinCalls(Stores):
         """Call a function of C."""
         if function in (getattr, hasattr, setattr):
             return self._by_name(function, *args)
+        if function in (isinstance, issubclass):
+            self._note_abstract(args[1])
         if function is float and args and type(args[0]) is LiveNumber:
             return args[0]
         owner = getattr(function, "__self__", None)
@@ -102,6 +106,13 @@ class BuiltinCalls(Stores):
         self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
         return function(*args, **kwargs)
 
+    def _note_abstract(self, kinds: Any) -> None:
+        """It is asked whether something is of these classes, which may decide on it by themselves."""
+        for kind in items_of(kinds) if isinstance(kinds, tuple) else (kinds,):
+            if isinstance(kind, abc.ABCMeta):
+                self.notes.kept(abc.get_cache_token, (), {}, abc.get_cache_token())
+            self.refuse_special((kind,), ("__instancecheck__", "__subclasscheck__"), "isinstance")
+
     def _special(self, function: Any, special: Any, args: Any, kwargs: Any) -> Any:
         """Call the special method that a function of C stands for."""
         if function is format and len(args) == 1:
@@ -126,8 +137,16 @@ class BuiltinCalls(Stores):
             self.refuse_special(args, ("keys",), name_of(function))
         if through and _THROUGH[function]:
             self.refuse_special([item for a in args for item in items_of(a)], _THROUGH[function], name_of(function))
+            args = [self._checked(a, function) if isinstance(a, ITERATORS) else a for a in args]
         own = [self.special(a, "__iter__") and not isinstance(a, Tensor) for a in args]
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
+
+    def _checked(self, iterator: Any, function: Any) -> Iterator[Any]:
+        """What goes through an iterator to a function, of which that may call special methods."""
+        self.given(iterator)
+        for item in iterator:
+            self.refuse_special((item, *items_of(item)), _THROUGH[function], name_of(function))
+            yield self.given(item) if isinstance(item, CONTAINERS) else item
 
     def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:
         """Note that the function can't be compiled if C would call a special method of a program's class unwatched."""
@@ -210,12 +229,14 @@ class BuiltinCalls(Stores):
                 notes.contents(value)
             items: Iterable[Any] = value.values() if isinstance(value, dict) else value
             for item in items:
-                if isinstance(item, CONTAINERS) or is_live(item) or has_state(item):
+                if isinstance(item, (*CONTAINERS, *OPEN, np.ndarray)) or is_live(item) or has_state(item):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it takes numbers from a NumPy array")
+        elif isinstance(value, OPEN) and notes.is_known(value):
+            notes.fail(f"it reads a {type(value).__name__} from outside")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
         elif has_state(value) and notes.is_known(value):

@@ -196,6 +196,23 @@ class _Rewriter(ast.NodeTransformer):
             call = self._ask(node, "augment_item", what, owner, key, value)
         return ast.copy_location(ast.Expr(call), node)
 
+    # -- imports
+
+    def visit_Import(self, node: ast.Import) -> Any:
+        bound = [(a.asname or a.name.partition(".")[0], a.name, a.asname is None) for a in node.names]
+        return self._bind(node, [(n, self._ask(node, "module", m, ast.Constant(outer))) for n, m, outer in bound])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        module, package = "." * node.level + (node.module or ""), ast.Name("__package__", ast.Load())
+        where: Any = package if node.level else ast.Constant(None)
+        names = [(a.asname or a.name, a.name) for a in node.names]
+        return self._bind(node, [(bound, self._ask(node, "imported", module, n, where)) for bound, n in names])
+
+    def _bind(self, node: Any, pairs: list[tuple[str, Any]]) -> Any:
+        """One assignment to several names."""
+        targets = ast.Tuple([ast.Name(self._private(n), ast.Store()) for n, _ in pairs], ast.Store())
+        return ast.copy_location(ast.Assign([targets], ast.Tuple([v for _, v in pairs], ast.Load())), node)
+
     # -- calls and operators
 
     def visit_Call(self, node: ast.Call) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import builtins
 import contextlib
 import functools
@@ -17,9 +18,10 @@ from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES",
-    "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours", "is_programs", "is_users",
-    "is_users_function", "is_watched", "module_of", "special_method", "static_attribute", "takes_over", "title",
+    "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "HASHING", "ITERATORS", "OF_C", "OPEN", "OPERATING", "PLAIN",
+    "PURE", "PURE_MODULES", "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours",
+    "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "special_method", "static_attribute",
+    "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -55,9 +57,11 @@ PURE = {
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
 CHANGING = {  # functions of C that change their first argument
-    *(function for name, function in vars(operator).items() if name.startswith("i") and f"__{name}__" in vars(operator)
-      and name not in ("inv", "invert", "index")),
-    operator.setitem, operator.delitem,
+    getattr(operator, name)
+    for name in (
+        "setitem", "delitem", "iconcat", "iadd", "isub", "imul", "imatmul", "itruediv", "ifloordiv", "imod", "ipow",
+        "ilshift", "irshift", "iand", "ior", "ixor",
+    )
 }  # fmt: skip
 # The special methods behind comparisons, behind all operators and numeric functions, and behind texts of objects.
 COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
@@ -70,7 +74,12 @@ OPERATING = (
     "__invert__", "__bool__", "__len__", "__getitem__", "__contains__", "__round__", "__index__", "__float__",
     "__int__", "__complex__", "__setitem__", "__delitem__",
 )  # fmt: skip
+HASHING = ("__hash__", "__eq__")
 SHOWING = ("__format__", "__str__", "__repr__")
+OPEN: tuple[type, ...] = (  # what C reads of other objects, or of memory, that may change
+    bytearray, memoryview, array.array, types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()),
+    type(OrderedDict().keys()), type(OrderedDict().values()), type(OrderedDict().items()),
+)  # fmt: skip
 READ_ONLY = {  # methods of containers
     "get", "items", "keys", "values", "index", "count", "copy", "__contains__", "__getitem__", "__len__", "__iter__",
     "union", "intersection", "difference", "issubset", "issuperset", "isdisjoint", "symmetric_difference",
@@ -137,9 +146,12 @@ def special_method(value: Any, name: str) -> Any:
 
 
 def has_special(value: Any, names: Iterable[str]) -> bool:
-    """Whether a program's class has one of these special methods, written in Python."""
+    """Whether a program's class has one of these special methods, written in Python but not for all enumerations."""
     kind = type(value)
-    return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
+    if not is_users(kind) or is_ours(kind):
+        return False
+    found = [special_method(value, name) for name in names]
+    return any(function is not None and module_of(function) not in ("enum", "abc") for function in found)
 
 
 def is_programs(value: Any) -> bool:

@@ -25,6 +25,7 @@ from jitgrad.compiler.tensor_notes import HOOKS
 from jitgrad.compiler.trust import (
     OF_C,
     PURE,
+    has_special,
     is_callable_object,
     is_ours,
     is_users,
@@ -235,6 +236,8 @@ class Watch(BuiltinCalls):
         for value in (*args, *kwargs.values()):
             if read and isinstance(value, Tensor):
                 notes.tensor_attribute(value, read)
+            if has_special(value, ("__getitem__", "__iter__")):
+                notes.fail(f"it gives a {type(value).__name__} to {title(function)}, where it isn't followed")
             if is_callable_object(value) and (notes.is_known(value) or not is_ours(type(value))):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
         if not isinstance(function, (type, types.FunctionType)):

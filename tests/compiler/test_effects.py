@@ -26,6 +26,7 @@ def case(make):
 def _on(state, *functions):
     """Functions of (state, x), each with a state of its own."""
     for function in functions:
+
         def make(function=function):
             own = state()
             return lambda x: function(own, x), lambda: own
@@ -287,6 +288,32 @@ def exchanged_tensors():
         return x + own.a
 
     return function, lambda: (own.a.tolist(), own.b.tolist())
+
+
+@case
+def containers_changed_by_functions_of_operator():
+    own = SimpleNamespace(named={"a": 0}, items=[0])
+
+    def function(x):
+        operator.setitem(own.named, "a", own.named["a"] + 1)
+        operator.iadd(own.items, [1])
+        operator.delitem(own.items, 0)
+        return x * 2
+
+    return function, lambda: (dict(own.named), list(own.items))
+
+
+@case
+def containers_changed_in_place():
+    own = SimpleNamespace(named={}, numbers=set(), items=[])
+
+    def function(x):
+        own.named |= {len(own.named): 1}
+        own.numbers |= {len(own.numbers)}
+        own.items += [1]
+        return x * 2
+
+    return function, lambda: (dict(own.named), set(own.numbers), list(own.items))
 
 
 def _counting(read, counts=lambda kind, own: own):
