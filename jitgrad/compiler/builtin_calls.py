@@ -218,10 +218,18 @@ class BuiltinCalls(Stores):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
+        elif isinstance(value, functools.partial):
+            return self._given_partial(value)
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
             if is_watched(value.__func__):
                 return types.MethodType(self.prepared(value.__func__), value.__self__)
         return value
+
+    def _given_partial(self, value: Any) -> Any:
+        if self.notes.is_known(value):
+            self.notes.contents(value.keywords)
+        function = self.given(value.func)
+        return value if function is value.func else functools.partial(function, *value.args, **value.keywords)
 
     def _state(self, obj: Any) -> None:
         """An object whose attributes are read where nothing is followed, and those of such objects in it."""
