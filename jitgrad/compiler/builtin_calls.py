@@ -245,7 +245,7 @@ class BuiltinCalls(Stores):
             notes.fail(f"it takes a number from a {type(value).__name__}")
         elif takes_over(value):
             notes.fail(f"it gives a {type(value).__name__} to a function that calls its __torch_function__")
-        elif type(value) is functools.partial:
+        elif isinstance(value, functools.partial):
             return self._given_partial(value)
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
@@ -269,7 +269,7 @@ class BuiltinCalls(Stores):
         """The same partial of watched functions."""
         if self.notes.is_known(value):
             self.notes.contents(value.keywords)
-        if is_callable_object(value.func):
+        if type(value) is not functools.partial or is_callable_object(value.func):
             self.notes.fail(f"it gives a partial of a {type(value.func).__name__} to a function that isn't followed")
         keywords = {k: self.given(v) for k, v in value.keywords.items()}
         return functools.partial(self.given(value.func), *map(self.given, value.args), **keywords)

@@ -8,6 +8,7 @@ first such reason, after which the Watch passes everything through.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import types
 from collections.abc import Callable
@@ -26,8 +27,10 @@ from jitgrad.compiler.trust import (
     OF_C,
     PURE,
     has_special,
+    has_state,
     is_callable_object,
     is_ours,
+    is_programs,
     is_users,
     is_watched,
     module_of,
@@ -275,13 +278,26 @@ class Watch(BuiltinCalls):
                 self.notes.cell(cell, value)
                 return types.CellType(self.prepared(value))
             return types.CellType(self._with_watched_cells(value)) if value is not function else cell
-        if type(value) is functools.partial:
+        if isinstance(value, functools.partial):
             self.notes.cell(cell, value)
             return types.CellType(self.given(value))
+        if has_state(value) and any(map(is_programs, vars(value).values())):
+            self.notes.cell(cell, value)
+            return types.CellType(self._with_watched_attributes(value))
         if isinstance(value, types.MethodType) or is_callable_object(value):
             if not is_ours(type(value)):
                 self.notes.fail(f"{title(function)} calls {title(value)}, which isn't followed there")
         return cell
+
+    def _with_watched_attributes(self, obj: Any) -> Any:
+        """An object of jitgrad's that calls a user's functions, as what ``vmap(f)`` makes, calling the watched ones."""
+        made = copy.copy(obj)
+        for name, value in [pair for pair in vars(obj).items() if is_programs(pair[1])]:
+            self.notes.attribute(obj, name, value)
+            if callable(value) and not isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+                value = value.__call__
+            setattr(made, name, self.given(value))
+        return made
 
     def _numpy(self, function: Any, args: Any, kwargs: Any) -> Any:
         if any(isinstance(a, (np.ndarray, Tensor, list)) for a in (*args, *kwargs.values())):
