@@ -117,7 +117,10 @@ def _shares(note: TensorNote, other: TensorNote) -> bool:
 
 
 def _is_counter_of_none(counter: Any, tensors: Sequence[Tensor]) -> bool:
-    return all(tensor._counter is not counter for tensor in tensors)
+    for tensor in tensors:  # noqa: SIM110  (no generator: this is asked in every call)
+        if tensor._counter is counter:
+            return False
+    return True
 
 
 def _is_apart(tensor: Any, others: Sequence[Tensor]) -> bool:
