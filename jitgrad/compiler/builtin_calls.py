@@ -269,7 +269,8 @@ class BuiltinCalls(Stores):
         """The same partial of watched functions."""
         if self.notes.is_known(value):
             self.notes.contents(value.keywords)
-        if type(value) is not functools.partial or is_callable_object(value.func):
-            self.notes.fail(f"it gives a partial of a {type(value.func).__name__} to a function that isn't followed")
+        for called in [c for c in (value, value.func) if is_callable_object(c)]:
+            self.notes.fail(f"it gives a partial, a {type(called).__name__}, to a function that isn't followed")
+            return value
         keywords = {k: self.given(v) for k, v in value.keywords.items()}
         return functools.partial(self.given(value.func), *map(self.given, value.args), **keywords)

@@ -135,7 +135,7 @@ class Watch(BuiltinCalls):
 
     def _object(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call an object that is no function: a partial, a module, another compiled function."""
-        if isinstance(function, functools.partial):
+        if isinstance(function, functools.partial) and not is_callable_object(function):
             if self.notes.is_known(function):
                 self.notes.contents(function.keywords)
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})

@@ -184,6 +184,21 @@ def ids_of_arguments():
     return function, calls()
 
 
+@case
+def ids_of_containers():
+    places, given = {}, [{"x": _x()} for _ in range(3)]
+
+    def function(of):
+        return of["x"] * places.get(id(of), 7)
+
+    def calls():
+        for k in (0, 1, 0, 2, 1):
+            places.setdefault(id(given[k]), k)
+            yield (given[k],)
+
+    return function, calls()
+
+
 def _results(make, compiled):
     function, calls = make()
     run = torch.compile(function) if compiled else function

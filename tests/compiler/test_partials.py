@@ -52,3 +52,18 @@ def test_other_keywords_are_noticed(name):
     if name in ("jacobian", "partial"):
         pytest.skip("the keyword counts for nothing")
     check_noticed(CALLS[name](partial), lambda: partial.keywords.update(more=5.0), whole)
+
+
+class Doubling(functools.partial):
+    """A partial that does more than call its function."""
+
+    factor = 2.0
+
+    def __call__(self, *args):
+        return super().__call__(*args) * self.factor
+
+
+@pytest.mark.parametrize("name", ["map", "tree_map", "vmap"])
+def test_a_class_of_partials(name, monkeypatch):
+    doubling = Doubling(lambda shift, x: x + shift, 1.0)
+    check_noticed(CALLS[name](doubling), lambda: monkeypatch.setattr(Doubling, "factor", 3.0), whole)
