@@ -1,10 +1,10 @@
 """``jitgrad.compile``: a function, a whole training step as well, as one program of recorded launches.
 
 Read `compiled` first: a call looks for a recording whose guards hold and replays it, else it records. `watch` does
-what a function, rewritten by `instrument`, asks for, and notes what it reads and changes (`notes`); `accesses` and
-`builtin_calls` are parts of it. `recording` runs the function and listens to its launches; `replay` makes a function
-of that: guards (`guards`, `tensor_guards`), a program (`program`, ``kernels/program/``), and what Python has to see
-afterwards.
+what a function, rewritten by `instrument`, asks for, and notes what it reads and changes (`notes`, `tensor_notes`);
+`attributes`, `accesses`, `stores` and `builtin_calls` are parts of it, `counts` says what counters are. `recording`
+runs the function and listens to its launches; `replay` makes a function of that: guards (`guards`, `tensor_guards`,
+`argument_guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards.
 `memory` says where arrays are in a run, `kept` which gradients may be written to again, `families` which results share
 memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later.
 Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what
@@ -14,14 +14,15 @@ A compiled module is one that calls a compiled function (`optimized_module`).
 
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
   up in parts, or uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the
-  Watch; so
-  guards are complete for Python code that is followed, and a change that a program can't repeat is noticed. Followed
-  are a user's functions, `nn.modules` and `optim`; jitgrad's ops are trusted to read their arguments, modes, and
-  gradients.
+  Watch; so guards are complete for Python code that is followed, and a change that a program can't repeat is noticed.
+  Followed are a user's functions, `nn.modules`, `optim` and `GradScaler`; jitgrad's ops are trusted to read their
+  arguments, modes, and gradients; of other objects of its classes, such as distributions, all attributes are guarded.
+- A function is followed by its text, if that is what its code was made of. What may be an error is not replayed inside
+  of its ``try``: a program knows no handlers.
 - Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's
-  version, which ``__dict__`` an object has, a list's items): 150 guards take a tenth of a microsecond. Not guarded: a
-  class or code object that is exchanged (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names
-  that hide Python's built-in ones.
+  or class's version, which ``__dict__`` an object has, a list's items): 150 guards take a tenth of a microsecond. What
+  is compared by its address lives as long as that is expected. Not guarded: a class or code object that is exchanged
+  (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, what is exchanged in ``builtins``.
 - Functions of C can't be followed. Special methods that they would call of a program's objects are called in their
   place (``float``, ``next``, ``len``), what they go through is given to them by an iterator that is followed
   (``enumerate``, ``sum``); where neither will do (``sorted`` of objects with ``__lt__``) the function isn't compiled.

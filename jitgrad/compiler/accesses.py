@@ -1,157 +1,68 @@
-"""What rewritten functions ask for but calls: loads, tests, operators and stores."""
+"""What rewritten functions ask for but calls and stores: loads, tests and operators."""
 
 from __future__ import annotations
 
 import contextlib
 import operator
-import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.notes import Notes, is_scalar
-from jitgrad.compiler.numbers import is_live, plain
+from jitgrad.compiler.attributes import AttributeReads
+from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import (
-    ABSENT,
     COMPARING,
     CONTAINERS,
+    HASHING,
     ITERATORS,
-    OF_C,
+    OPERATING,
     PLAIN,
+    SHOWING,
     has_special,
     is_ours,
-    is_users,
     is_watched,
-    special_method,
-    static_attribute,
 )
-from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Accesses", "items_of"]
 
-_INPLACE = {
-    "add": operator.iadd, "sub": operator.isub, "mul": operator.imul, "truediv": operator.itruediv,
-    "floordiv": operator.ifloordiv, "mod": operator.imod, "pow": operator.ipow, "matmul": operator.imatmul,
-    "lshift": operator.ilshift, "rshift": operator.irshift, "and_": operator.iand, "or_": operator.ior,
-    "xor": operator.ixor,
-}  # fmt: skip
-
-
 _COMPARISONS = {name.strip("_") for name in COMPARING}
 
 
-def items_of(value: Any) -> Iterable[Any]:
-    """The items of a container, a dictionary's keys and values; nothing for other objects."""
-    if not isinstance(value, CONTAINERS):
-        return ()
-    return (*value, *value.values()) if isinstance(value, dict) else value
+def items_of(value: Any, around: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The items of a container and of those in it, keys and values of a dictionary; nothing for other objects."""
+    if isinstance(value, CONTAINERS) and not any(value is outer for outer in around):
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield item
+            yield from items_of(item, (*around, value))
 
 
-class Accesses:
-    """The part of a Watch that reads and writes objects; ``call`` and ``given`` are the other's."""
-
-    notes: Notes
-
-    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """``function(*args, **kwargs)``."""
-        raise NotImplementedError
-
-    def given(self, value: Any) -> Any:
-        """An argument of a function that isn't watched."""
-        raise NotImplementedError
+class Accesses(AttributeReads):
+    """The part of a Watch that reads objects; ``call`` and ``given`` are the other's."""
 
     # -- loads ----------------------------------------------------------------------------------------
-
-    def attr(self, obj: Any, name: str) -> Any:
-        """``obj.name``."""
-        notes = self.notes
-        if notes.reason is not None:
-            return getattr(obj, name)
-        if is_live(obj):
-            return getattr(notes.settled(obj), name)
-        if isinstance(obj, Tensor):
-            return notes.tensor_attribute(obj, name)
-        if isinstance(obj, Node) and name == "next_functions":
-            notes.fail("it goes through the graph behind a tensor")
-        if isinstance(obj, types.ModuleType):
-            value = getattr(obj, name)
-            notes.attribute(obj, name, value)
-            return value
-        if isinstance(obj, type):
-            return self._attr_of_class(obj, name)
-        kind = type(obj)
-        if isinstance(obj, super):
-            return self._attr_of_super(obj, name)
-        static = static_attribute(kind, name)
-        if isinstance(obj, (*PLAIN, *CONTAINERS)) and self._is_of_base(obj, name, static):
-            return getattr(obj, name)
-        if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
-            return self.call(static.fget, obj)
-        own = getattr(obj, "__dict__", {})
-        if static is ABSENT and name not in own:
-            if isinstance(fallback := static_attribute(kind, "__getattr__"), types.FunctionType):
-                notes.lacks(obj, name)
-                return self.call(fallback, obj, name)
-        value = getattr(obj, name)
-        if notes.is_known(obj):
-            if isinstance(value, types.MethodType) and name not in own:
-                notes.lacks(obj, name)
-                notes.know(value.__self__)
-                if not (kind.__module__ or "").startswith("jitgrad"):  # of whose methods none is exchanged
-                    notes.attribute(kind, name, getattr(kind, name))
-            else:
-                notes.attribute(obj, name, value)
-        return value
-
-    def _attr_of_super(self, obj: Any, name: str) -> Any:
-        """``super().name``."""
-        kinds = obj.__self_class__.__mro__
-        found = [c for c in kinds[kinds.index(obj.__thisclass__) + 1 :] if name in c.__dict__][:1]
-        for cls in [c for c in found if is_users(c)]:
-            static = cls.__dict__[name]
-            if isinstance(static, property) and isinstance(static.fget, types.FunctionType):
-                return self.call(static.fget, obj.__self__)
-            if getattr(cls, name) is static:
-                self.notes.attribute(cls, name, static)
-        return getattr(obj, name)
-
-    def _is_of_base(self, obj: Any, name: str, static: Any) -> bool:
-        """Whether an attribute of a constant or container is Python's own, not one that a program's subclass adds."""
-        if name in getattr(obj, "__dict__", ()):
-            return False
-        field = isinstance(obj, tuple) and name in getattr(obj, "_fields", ())
-        return field or isinstance(static, OF_C) or not is_users(type(obj))
-
-    def _attr_of_class(self, cls: type, name: str) -> Any:
-        computed = static_attribute(type(cls), name)
-        if isinstance(computed, property) and isinstance(computed.fget, types.FunctionType):
-            return self.call(computed.fget, cls)
-        value = getattr(cls, name)
-        # Methods that are bound are other objects each time.
-        if is_users(cls) and (is_scalar(value) or getattr(cls, name) is value):
-            self.notes.attribute(cls, name, value)
-        return value
 
     def item(self, obj: Any, key: Any) -> Any:
         """``obj[key]``."""
         notes = self.notes
         if notes.reason is not None:
             return obj[key]
+        key = self.key(key)
         if isinstance(obj, Tensor):
             notes.tensor_argument(obj)
-            return obj[self._settled_key(key)]
-        if isinstance(obj, CONTAINERS) and not special_method(obj, "__getitem__"):
-            self.refuse_special((key,), ("__index__",), "an index")
+            return obj[key]
+        if isinstance(obj, CONTAINERS) and not self.special(obj, "__getitem__"):
+            called = HASHING if isinstance(obj, dict) else ("__index__",)
+            self.refuse_special((key, *items_of(key)), called, "an index")
             return self._item_of_container(obj, key)
-        special = static_attribute(type(obj), "__getitem__")
-        if isinstance(special, types.FunctionType) and is_watched(special):
+        special = self.special(obj, "__getitem__")
+        if special is not None and is_watched(special):
             return self.call(special, obj, key)
         if not (isinstance(obj, (str, bytes, range, np.generic, type)) or is_ours(type(obj))):
             notes.fail(f"it reads an item of a {type(obj).__name__}")
-        return obj[key]
+        return self.given(obj)[key]
 
     def _item_of_container(self, obj: Any, key: Any) -> Any:
         notes = self.notes
@@ -160,47 +71,84 @@ class Accesses:
         if isinstance(obj, defaultdict) and key not in obj:
             notes.fail("it adds an entry to a defaultdict from outside")
             return obj[key]
-        value = obj[key]
+        if isinstance(obj, dict) and key not in obj and (missing := self.special(obj, "__missing__")):
+            notes.has(obj, key)
+            return self.call(missing, obj, key)
+        try:
+            value = obj[key]
+        except LookupError:  # which the function may catch
+            self._lacks_item(obj, key)
+            raise
         if isinstance(key, slice):
             notes.contents(obj)
         else:
             notes.item(obj, key, value)
         return value
 
-    def _settled_key(self, key: Any) -> Any:
-        for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, Tensor):
-                self.notes.tensor_argument(part)
-            elif isinstance(part, np.ndarray):
-                self.notes.fail("it indexes by a NumPy array")
-            elif isinstance(part, list):
-                self.given(part)
-        return key
+    def _lacks_item(self, obj: Any, key: Any) -> None:
+        if isinstance(obj, dict):
+            self.notes.has(obj, key)
+        else:
+            self.notes.contents(obj)
+
+    def key(self, key: Any) -> Any:
+        """An index, a dictionary's key or an end of a slice: what it is decides which items are read or made."""
+        if self.notes.reason is not None:
+            return key
+        if type(key) is tuple:
+            return tuple(map(self.key, key))
+        if isinstance(key, Tensor):
+            self.notes.tensor_argument(key)
+        elif isinstance(key, np.ndarray):
+            self.notes.fail("it indexes by a NumPy array")
+        elif isinstance(key, CONTAINERS):
+            self.given(key)
+        self.refuse_special((key,), ("__index__",), "an index")
+        return self.settled(key)
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:
         """``start:stop:step`` between brackets."""
-        return slice(start, stop, step)
+        return slice(self.key(start), self.key(stop), self.key(step))
+
+    def settled(self, value: Any) -> Any:
+        """A number as it is now, which the recording then depends on; anything else as it is."""
+        return self.notes.settled(value) if is_live(value) else value
 
     def iter(self, obj: Any) -> Any:
         """What ``for`` goes through."""
         notes = self.notes
         if notes.reason is not None:
             return obj
-        if isinstance(obj, CONTAINERS):
+        if isinstance(obj, CONTAINERS) and not self.special(obj, "__iter__"):
             if notes.is_known(obj):
                 notes.contents(obj)
             return obj
         if isinstance(obj, (Tensor, str, bytes, range, *ITERATORS)):
             return self.given(obj)
-        if special := special_method(obj, "__iter__"):
+        if special := self.special(obj, "__iter__"):
             made = self.call(special, obj)
-            following = special_method(made, "__next__")
+            following = self.special(made, "__next__")
             return self._each(following, made) if following else made
         if not is_ours(type(obj)):
             notes.fail(f"it goes through a {type(obj).__name__}")
-        return obj
+        return self.given(obj)
 
-    unpacked = iter
+    def unpacked(self, value: Any, shape: tuple[Any, ...]) -> Any:
+        """What is assigned to several targets. shape: of each None, "*", or the same where it is several itself."""
+        found = self.iter(value)
+        nested = [k for k, inner in enumerate(shape) if isinstance(inner, tuple)]
+        if not nested or self.notes.reason is not None:
+            return found
+        items, star = list(found), shape.index("*") if "*" in shape else len(shape)
+        for k in nested:
+            at = k if k < star else k + len(items) - len(shape)
+            if 0 <= at < len(items):  # else Python raises what is to be raised
+                items[at] = self.unpacked(items[at], shape[k])
+        return items
+
+    def each(self, obj: Any, shape: tuple[Any, ...]) -> Any:
+        """What ``for`` goes through where it assigns to several targets each time."""
+        return (self.unpacked(item, shape) for item in self.iter(obj))
 
     def _each(self, following: Any, iterator: Any) -> Iterator[Any]:
         """The items of an iterator whose class has a ``__next__`` of its own, which is called watched."""
@@ -218,23 +166,37 @@ class Accesses:
     def contains(self, obj: Any, item: Any) -> Any:
         """``item in obj``."""
         notes = self.notes
-        if notes.reason is None and not isinstance(obj, (*PLAIN, *ITERATORS)):
+        if isinstance(obj, ITERATORS):
+            obj = self.plain(obj)
+        elif notes.reason is None and not isinstance(obj, PLAIN):
             if isinstance(obj, dict) and notes.is_known(obj):
+                self.refuse_special((item, *items_of(item)), HASHING, "a dictionary")
                 notes.has(obj, item)
             elif isinstance(obj, CONTAINERS):
                 self.given(obj)
                 self.refuse_special((item, *items_of(obj)), COMPARING, "a comparison")
-            elif isinstance(special := static_attribute(type(obj), "__contains__"), types.FunctionType):
+            elif special := self.special(obj, "__contains__"):
                 return self.call(special, obj, item)
             elif not isinstance(obj, Tensor):
                 notes.fail(f"it searches a {type(obj).__name__}")
         return self.plain(item) in obj
 
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Around what is done in ``try``: where an error is caught, or something done in spite of it."""
+        self.notes.trying += 1
+        try:
+            yield
+        finally:
+            self.notes.trying -= 1
+
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""
-        if self.notes.reason is None and not (is_ours(type(manager)) or isinstance(manager, contextlib.nullcontext)):
+        if isinstance(manager, contextlib.nullcontext):
+            self.attr(manager, "enter_result")
+        elif self.notes.reason is None and not is_ours(type(manager)):
             self.notes.fail(f"it enters a {type(manager).__name__} by with")
-        return manager
+        return self.given(manager) if self.notes.reason is None else manager
 
     def shown(self, value: Any) -> Any:
         """What an f-string shows."""
@@ -244,13 +206,11 @@ class Accesses:
 
     def plain(self, value: Any) -> Any:
         """What is looked for in a container, or shown."""
-        if is_live(value):
-            return self.notes.settled(value)
-        return self.given(value) if self.notes.reason is None else value
+        return self.given(value) if self.notes.reason is None else self.settled(value)
 
     def compared(self, value: Any) -> Any:
         """An operand of a comparison of three or more."""
-        value = self._operand(value)
+        value = self.operand(value)
         self.refuse_special(items_of(value), COMPARING, "a comparison")
         return value
 
@@ -264,7 +224,7 @@ class Accesses:
                 if notes.is_known(value):
                     notes.emptiness(value)
             elif not isinstance(value, (*PLAIN, Tensor)):
-                if special := special_method(value, "__bool__") or special_method(value, "__len__"):
+                if special := self.special(value, "__bool__") or self.special(value, "__len__"):
                     self.call(special, value)
         return value
 
@@ -272,9 +232,11 @@ class Accesses:
 
     def binary(self, what: str, left: Any, right: Any) -> Any:
         """``left + right`` and other operators."""
-        left, right = self._operand(left), self._operand(right)
+        left, right = self.operand(left), self.operand(right)
         if what in _COMPARISONS:
             self.refuse_special((*items_of(left), *items_of(right)), COMPARING, "a comparison")
+        if what == "mod" and isinstance(left, (str, bytes)):
+            self.refuse_special((right, *items_of(right)), SHOWING, "a text")
         return getattr(operator, what)(left, right)
 
     def refuse_special(self, values: Iterable[Any], names: Iterable[str], where: str) -> None:
@@ -285,30 +247,10 @@ class Accesses:
 
     def unary(self, what: str, value: Any) -> Any:
         """``-value`` and others."""
-        return getattr(operator, what)(self._operand(value))
+        return getattr(operator, what)(self.operand(value))
 
-    def inplace(self, what: str, left: Any, right: Any) -> Any:
-        """``left += right`` for a variable."""
-        if isinstance(left, CONTAINERS) and self.notes.is_known(left):
-            self.notes.fail(f"it changes a {type(left).__name__} from outside in place")
-        return _INPLACE[what](self._operand(left), self._operand(right))
-
-    def augment_attr(self, what: str, obj: Any, name: str, value: Any) -> None:
-        """``obj.name += value``."""
-        notes = self.notes
-        if notes.reason is None and notes.is_known(obj) and not isinstance(obj, Tensor):
-            old = getattr(obj, name)
-            if isinstance(old, (int, float)) and type(value) in (int, float):
-                notes.count(obj, name, what, value)
-                return
-        place = self.at(obj)
-        setattr(place, name, _INPLACE[what](self._operand(self.attr(obj, name)), self._operand(value)))
-
-    def augment_item(self, what: str, obj: Any, key: Any, value: Any) -> None:
-        """``obj[key] += value``."""
-        self.at(obj)[key] = _INPLACE[what](self._operand(self.item(obj, key)), self._operand(value))
-
-    def _operand(self, value: Any) -> Any:
+    def operand(self, value: Any) -> Any:
+        """What an operator computes with."""
         notes = self.notes
         if notes.reason is not None:
             return value
@@ -320,81 +262,10 @@ class Accesses:
             return self.given(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it computes with a NumPy array")
-        elif not isinstance(value, PLAIN) and not is_ours(type(value)):
+        elif has_special(value, OPERATING):
             notes.fail(f"it computes with a {type(value).__name__}")
+        elif not isinstance(value, PLAIN):
+            if not is_ours(type(value)):
+                notes.fail(f"it computes with a {type(value).__name__}")
+            return self.given(value)
         return value
-
-    # -- stores -----------------------------------------------------------------------------------------
-
-    def at(self, obj: Any) -> Any:
-        """``obj`` where an attribute or item of it is assigned or deleted."""
-        if self.notes.reason is not None or not (self.notes.is_known(obj) or isinstance(obj, Tensor)):
-            return obj
-        return _Target(self, obj)
-
-    def store_attr(self, obj: Any, name: str, value: Any) -> None:
-        """``obj.name = value`` for a known object or a tensor."""
-        notes = self.notes
-        if isinstance(obj, Tensor):
-            notes.store_tensor_attribute(obj, name, value)
-        elif not notes.same_attribute(obj, name, value):
-            notes.fail(f"it assigns {name} of a {type(obj).__name__} from outside")
-        setattr(obj, name, plain(value))
-
-    def store_item(self, obj: Any, key: Any, value: Any) -> None:
-        """``obj[key] = value`` for a known object or a tensor."""
-        notes = self.notes
-        if isinstance(obj, Tensor):
-            notes.tensor_argument(obj)
-            self._settled_key(key)
-            if isinstance(value, np.ndarray):
-                notes.fail("it writes a NumPy array into a tensor")
-            value = self._operand(value)
-        elif isinstance(obj, (list, dict)):
-            if not notes.same_item(obj, key, value):
-                notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
-        elif isinstance(special := static_attribute(type(obj), "__setitem__"), types.FunctionType):
-            self.call(special, obj, key, value)
-            return
-        else:
-            notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
-        obj[key] = plain(value)
-
-    def delete(self, obj: Any, what: str) -> None:
-        """Something of a known object is about to be deleted."""
-        self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
-
-
-
-class _Target:
-    """Stands for a known object where it is assigned to."""
-
-    __slots__ = ("_target",)
-
-    _target: tuple[Accesses, Any]
-
-    def __init__(self, watch: Accesses, obj: Any):
-        object.__setattr__(self, "_target", (watch, obj))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        watch, obj = self._target
-        watch.store_attr(obj, name, value)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        watch, obj = self._target
-        watch.store_item(obj, key, value)
-
-    def __delattr__(self, name: str) -> None:
-        watch, obj = self._target
-        if isinstance(obj, Tensor) and name == "grad":
-            watch.store_attr(obj, name, None)
-            return
-        watch.delete(obj, name)
-        delattr(obj, name)
-
-    def __delitem__(self, key: Any) -> None:
-        watch, obj = self._target
-        watch.delete(obj, "an item")
-        del obj[key]
-
-

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from jitgrad.compiler.accesses import Accesses, items_of
+from jitgrad.compiler.accesses import items_of
 from jitgrad.compiler.numbers import is_live
+from jitgrad.compiler.stores import Stores
 from jitgrad.compiler.trust import (
+    CHANGING,
     COMPARING,
     CONTAINERS,
     ITERATORS,
+    OPEN,
     OPERATING,
     PURE,
     PURE_MODULES,
     READ_ONLY,
     SHOWING,
     has_special,
+    has_state,
+    is_callable_object,
+    is_programs,
     is_watched,
     special_method,
+    takes_over,
 )
 from jitgrad.compiler.trust import title as name_of
 from jitgrad.core.tensor import Tensor
@@ -57,7 +65,7 @@ _CALLING = {map, filter, functools.reduce}
 _WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
 
 
-class BuiltinCalls(Accesses):
+class BuiltinCalls(Stores):
     """The part of a Watch that calls functions of C, and looks at what functions that aren't watched are given."""
 
     def prepared(self, function: types.FunctionType) -> Any:
@@ -68,6 +76,8 @@ class BuiltinCalls(Accesses):
         """Call a function of C."""
         if function in (getattr, hasattr, setattr):
             return self._by_name(function, *args)
+        if function in (isinstance, issubclass):
+            self._note_abstract(args[1])
         if function is float and args and type(args[0]) is LiveNumber:
             return args[0]
         owner = getattr(function, "__self__", None)
@@ -75,10 +85,15 @@ class BuiltinCalls(Accesses):
             if self.notes.repeatable(owner, function.__name__, args, kwargs):
                 return self.notes.host_call(function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
-            if special := special_method(args[0], f"__{function.__name__}__"):
+            if special := self.special(args[0], f"__{function.__name__}__"):
                 return self._special(function, special, args, kwargs)
-            if function is reversed and (special := special_method(args[0], "__getitem__")):
+            if function is reversed and (special := self.special(args[0], "__getitem__")):
                 return iter([self.call(special, args[0], k) for k in reversed(range(self.call(len, args[0])))])
+        if function in (id, hash) and args:
+            self.notes.address(args[0])
+        if type(function).__hash__ is not None and function in CHANGING and args and not isinstance(args[0], Tensor):
+            if self.notes.is_known(args[0]):
+                self.notes.fail(f"it changes a {type(args[0]).__name__} from outside by {name_of(function)}()")
         args, kwargs = self._called_back(function, args, kwargs)
         args = tuple([self.given(a) for a in self._gone_through(function, owner, args)])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}
@@ -90,6 +105,13 @@ class BuiltinCalls(Accesses):
             return self.notes.host_call(function, args, kwargs)
         self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
         return function(*args, **kwargs)
+
+    def _note_abstract(self, kinds: Any) -> None:
+        """It is asked whether something is of these classes, which may decide on it by themselves."""
+        for kind in items_of(kinds) if isinstance(kinds, tuple) else (kinds,):
+            if isinstance(kind, abc.ABCMeta):
+                self.notes.kept(abc.get_cache_token, (), {}, abc.get_cache_token())
+            self.refuse_special((kind,), ("__instancecheck__", "__subclasscheck__"), "isinstance")
 
     def _special(self, function: Any, special: Any, args: Any, kwargs: Any) -> Any:
         """Call the special method that a function of C stands for."""
@@ -115,8 +137,16 @@ class BuiltinCalls(Accesses):
             self.refuse_special(args, ("keys",), name_of(function))
         if through and _THROUGH[function]:
             self.refuse_special([item for a in args for item in items_of(a)], _THROUGH[function], name_of(function))
-        own = [special_method(a, "__iter__") and not isinstance(a, Tensor) for a in args]
+            args = [self._checked(a, function) if isinstance(a, ITERATORS) else a for a in args]
+        own = [self.special(a, "__iter__") and not isinstance(a, Tensor) for a in args]
         return tuple([self.iter(a) if watched else a for a, watched in zip(args, own, strict=True)])
+
+    def _checked(self, iterator: Any, function: Any) -> Iterator[Any]:
+        """What goes through an iterator to a function, of which that may call special methods."""
+        self.given(iterator)
+        for item in iterator:
+            self.refuse_special((item, *items_of(item)), _THROUGH[function], name_of(function))
+            yield self.given(item) if isinstance(item, CONTAINERS) else item
 
     def _refuse_called(self, function: Any, owner: Any, args: Any) -> None:
         """Note that the function can't be compiled if C would call a special method of a program's class unwatched."""
@@ -199,19 +229,48 @@ class BuiltinCalls(Accesses):
                 notes.contents(value)
             items: Iterable[Any] = value.values() if isinstance(value, dict) else value
             for item in items:
-                if isinstance(item, CONTAINERS) or is_live(item):
+                if isinstance(item, (*CONTAINERS, *OPEN, np.ndarray)) or is_live(item) or has_state(item):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)
         elif isinstance(value, np.ndarray):
             notes.fail("it takes numbers from a NumPy array")
+        elif isinstance(value, OPEN) and notes.is_known(value):
+            notes.fail(f"it reads a {type(value).__name__} from outside")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
+        elif has_state(value) and notes.is_known(value):
+            self._state(value)
         elif has_special(value, _NUMBERS):
             notes.fail(f"it takes a number from a {type(value).__name__}")
+        elif takes_over(value):
+            notes.fail(f"it gives a {type(value).__name__} to a function that calls its __torch_function__")
+        elif isinstance(value, functools.partial):
+            return self._given_partial(value)
         elif isinstance(value, types.FunctionType):
             return self.prepared(value) if is_watched(value) else value
         elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
             if is_watched(value.__func__):
                 return types.MethodType(self.prepared(value.__func__), value.__self__)
         return value
+
+    def _state(self, obj: Any) -> None:
+        """An object whose attributes are read where nothing is followed, and those of such objects in it."""
+        if not self.notes.state(obj):
+            return
+        for value in vars(obj).values():
+            inside = items_of(value) if isinstance(value, CONTAINERS) else (value,)
+            for item in [i for i in inside if is_programs(i)]:
+                self.notes.fail(f"it gives a {type(obj).__name__}, which has {name_of(item)}, to what isn't followed")
+            if isinstance(value, CONTAINERS) or has_state(value):
+                self.given(value)
+
+    def _given_partial(self, value: Any) -> Any:
+        """The same partial of watched functions."""
+        if self.notes.is_known(value):
+            self.notes.contents(value.keywords)
+        for called in [c for c in (value, value.func) if is_callable_object(c)]:
+            self.notes.fail(f"it gives a partial, a {type(called).__name__}, to a function that isn't followed")
+            return value
+        keywords = {k: self.given(v) for k, v in value.keywords.items()}
+        return functools.partial(self.given(value.func), *map(self.given, value.args), **keywords)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from jitgrad.compiler.kept_code import steps_of
 from jitgrad.kernels.words.syntax import copied, parse
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
 
 DEFINITION = "_jitgrad_definition"  # where a function that was made of a tree has it
 _MADE = "jitgrad_rewritten"
+_CHANGED = "its file has changed since it was imported, or its code was made in another way"
 
 
 class NotRewritable(Exception):
@@ -32,16 +34,34 @@ class NotRewritable(Exception):
 
 
 def definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
-    """The syntax tree of the function whose code this is, with its file's line numbers."""
+    """The syntax tree of the function whose code this is, with its file's line numbers.
+
+    NotRewritable where what the file has there is not what the code was made of.
+    """
+    linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename)
     if not lines:
         raise NotRewritable("its source text is not available")
     tree = _tree(code.co_filename, "".join(lines))
+    node = _found(tree, code)
+    made = code_of(without_private_names(node, code.co_qualname), code, [], _imported(tree))
+    if steps_of(made) != steps_of(code) and not _has_pytests_asserts(code):
+        raise NotRewritable(_CHANGED)
+    return node
+
+
+def _has_pytests_asserts(code: CodeType) -> bool:
+    """Whether pytest has made ``assert`` say more; what it does besides is what the text does."""
+    inside = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return "@pytest_ar" in code.co_names or any(map(_has_pytests_asserts, inside))
+
+
+def _found(tree: ast.Module, code: CodeType) -> Any:
     every = [n for n in _on_line(tree, code.co_firstlineno) if _is_called(n, code)]
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     found = [n for n in every if tuple([a.arg for a in _named(n.args)]) == taken]
     if not found:
-        raise NotRewritable("its file has changed since it was imported")
+        raise NotRewritable(_CHANGED)
     if len(found) > 1:
         found = _at_columns(found, code)
     if len(found) > 1:
@@ -77,6 +97,20 @@ def _tree(file: str, text: str) -> ast.Module:
         return parse(text)
     except SyntaxError:
         raise NotRewritable("its file can't be parsed") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _imported(tree: ast.Module) -> tuple[str, ...]:
+    """The names that a module imports, not inside of functions: Python compiles calls of what is in these otherwise."""
+    return tuple({name: None for statement in tree.body for name in _imports(statement)})
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from [(a.asname or a.name).partition(".")[0] for a in node.names if a.name != "*"]
+    elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+        for child in ast.iter_child_nodes(node):
+            yield from _imports(child)
 
 
 def _on_line(node: ast.AST, line: int) -> Iterator[Any]:
@@ -138,14 +172,19 @@ class _Public(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def without_private_names(node: ast.FunctionDef, qualname: str) -> ast.FunctionDef:
+def without_private_names(node: Any, qualname: str) -> Any:
     """A copy of a definition that means outside of its class what it means there."""
     node, owner = copied(node), owner_name(qualname)
     return _Public(owner).visit(node) if owner else node
 
 
-def code_of(node: ast.FunctionDef | ast.Lambda, code: CodeType, names: Sequence[str]) -> CodeType:
-    """Code of a function with this tree in the place of the one with ``code``; ``names``: variables that it gets."""
+def code_of(
+    node: ast.FunctionDef | ast.Lambda, code: CodeType, names: Sequence[str], imported: Sequence[str] = ()
+) -> CodeType:
+    """Code of a function with this tree in the place of the one with ``code``; ``names``: variables that it gets.
+
+    imported: names that the module around it imports, if the code is to be what it is there.
+    """
     body: list[ast.stmt]
     if isinstance(node, ast.Lambda):
         body = [ast.Return(node)]
@@ -158,7 +197,8 @@ def code_of(node: ast.FunctionDef | ast.Lambda, code: CodeType, names: Sequence[
     factory = ast.FunctionDef("factory", ast.arguments([], outer, None, [], [], None, []), body, [], None, None)
     if "type_params" in ast.FunctionDef._fields:
         factory.type_params = []  # type: ignore[attr-defined]
-    module = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, node)], []))
+    imports = [ast.Import([ast.alias("_", name)]) for name in imported]
+    module = ast.fix_missing_locations(ast.Module([*imports, ast.copy_location(factory, node)], []))
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=_future(code))
     made = _inner(_inner(compiled, "factory"), code.co_name if isinstance(node, ast.Lambda) else _MADE)
     return made.replace(co_name=code.co_name)

@@ -19,9 +19,9 @@ from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Block, Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
-from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
+from jitgrad.compiler.tensor_notes import TensorNote
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import FREED, Node, edge_of, node_of
 from jitgrad.core.saved_versions import modified_message, writes

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches
 from jitgrad.compiler.recording import Change
+from jitgrad.compiler.tensor_notes import TensorNote
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Launch, Program, extent_of
@@ -36,11 +36,12 @@ def after_failure(
             else:
                 counts.append((change.tensor, change.writes, ends))
     without = [c.tensor for c in changes if c.new_grad and not moves(note_of(c.tensor))]
-    if without or counts:
+    if without or lines or counts:
         lines.append("    fall_back()")
 
     def count(tensor: Tensor, writes: int, ends: Sequence[int]) -> None:
-        for _ in range(min(writes, bisect_right(ends, program.reached))):
+        done = bisect_right(ends, program.reached)
+        for _ in range(writes if done == len(ends) else min(writes, done)):  # one row may be several writes
             count_write(tensor)
 
     def fall_back() -> None:
@@ -48,6 +49,7 @@ def after_failure(
             tensor._grad = None
         for row in counts:
             count(*row)
+        program.forget_failure()
 
     return lines, {"count": count, "fall_back": fall_back}
 

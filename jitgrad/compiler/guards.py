@@ -1,8 +1,8 @@
 """Guards as code: conditions under which a recording holds, compared by words of memory where that is possible.
 
-Most of what a function reads stands in dictionaries, lists and variables of enclosing functions. Those are compared
-as a whole, by compiled code (kernels/program/object_words.py). Only where one of them has changed are the conditions
-looked at that depend on it; if they hold all the same, the words of the changed object are what is expected next.
+Most of what a function reads stands in dictionaries, lists, classes and variables of enclosing functions. Those are
+compared as a whole, by compiled code (kernels/program/object_words.py). Only where one of them has changed are the
+conditions looked at that depend on it; if they hold all the same, the words of the changed object are expected next.
 So most conditions are rarely looked at, and stay what they are, without a text: compiling that takes longer.
 """
 
@@ -15,7 +15,15 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
-from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list, words_of_own_dict
+from jitgrad.compiler.trust import ABSENT, static_attribute
+from jitgrad.kernels.program import (
+    Rows,
+    words_of_cell,
+    words_of_class,
+    words_of_dict,
+    words_of_list,
+    words_of_own_dict,
+)
 
 __all__ = ["Attributes", "Call", "Guards", "Item", "Names", "NotReplayable", "one_each"]
 
@@ -82,7 +90,7 @@ class Attributes(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The condition that a list has these items, or a dictionary these pairs of key and value, in this order."""
+    """The condition that a container has these items, or a dictionary these pairs of key and value, in this order."""
 
     container: Any
     items: tuple[Any, ...]
@@ -120,6 +128,10 @@ def _lacks(container: Any, key: Any) -> bool:
     return key not in container
 
 
+def _has_static(cls: type, name: str, value: Any) -> bool:
+    return static_attribute(cls, name) is value
+
+
 def _is_float_at(container: Any, key: Any) -> bool:
     return type(container[key]) is float
 
@@ -128,28 +140,35 @@ Condition = Item | Attributes | Contents | Call
 
 
 class _Group:
-    """The conditions that depend on one dictionary, list or cell.
+    """The conditions that depend on one dictionary, list, cell or class.
 
     owner: the object of whose attributes a dictionary is the ``__dict__``, if that is what counts.
-    live: (key of a live number, key in the dictionary).
+    live: (key of a live number, key in the dictionary). alive: what is known by its address as long as it is expected.
     """
 
-    __slots__ = ("conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
+    __slots__ = ("alive", "conditions", "live", "obj", "owner", "texts")  # a step of a network has hundreds of groups
 
     def __init__(self, obj: Any, owner: Any = None):
         self.obj, self.owner, self.conditions = obj, owner, list[Condition]()
         self.texts: tuple[str, ...] = ()
         self.live: tuple[tuple[Any, Any], ...] = ()
+        self.alive: Any = None
 
-    def words(self) -> Any:
-        """What stays as it is while the object does; None where that can't be told."""
+    def words(self) -> tuple[Any, Any]:
+        """What stays as it is while the object does, None where that can't be told; what has to live meanwhile."""
         if self.owner is not None:
-            return words_of_own_dict(self.owner)
+            return words_of_own_dict(self.owner), None
         if isinstance(self.obj, OrderedDict) and any(type(c) is Contents for c in self.conditions):
-            return None  # its order changes without it getting another version
+            return None, None  # its order changes without it getting another version
         if isinstance(self.obj, CellType):
-            return words_of_cell(self.obj)
-        return words_of_dict(self.obj) if isinstance(self.obj, dict) else words_of_list(self.obj)
+            value = self.obj.cell_contents
+            return words_of_cell(self.obj, value), value
+        if isinstance(self.obj, type):
+            return words_of_class(self.obj), None
+        if isinstance(self.obj, dict):
+            return words_of_dict(self.obj), None
+        items = tuple(self.obj) if type(self.obj) is list else ()
+        return words_of_list(self.obj, items), items
 
 
 class Guards:
@@ -183,6 +202,11 @@ class Guards:
         if condition is not None:
             self._to_group(group, condition)
 
+    def depends_on_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Add the condition that an attribute in ``vars(owner)`` has a value; ABSENT: that there is none."""
+        own = vars(owner)
+        self.depends_on_own(owner, Call(_lacks, (own, name)) if value is ABSENT else Item(own, name, value))
+
     def _to_group(self, group: _Group, condition: str | Condition) -> None:
         if not isinstance(condition, str):
             group.conditions.append(condition)
@@ -200,15 +224,20 @@ class Guards:
         elif kind == "cell":
             self.depends(obj, Attributes(obj, ("cell_contents",), (value,)))
         elif kind == "lacks":
-            self.depends_on_own(obj, Call(_lacks, (vars(obj), key)))
+            self.depends_on_attribute(obj, key, ABSENT)
+        elif kind == "static":
+            self.depends(obj, Call(_has_static, (obj, key, value)))
+        elif kind == "absent":
+            self.always.append(f"not {self.name(hasattr)}({self.name(obj)}, {self.name(key)})")
+        elif kind == "kept":
+            call = f"{self.name(obj)}(*{self.name(key[0])}, **{self.name(dict(key[1]))})"
+            self.always.append(self.name.equals(call, value))
         elif kind == "empty":
             self.depends(obj, Call(not_ if value else truth, (obj,)))
         elif kind == "float":
             self.depends(obj, Call(_is_float_at, (obj, key)))
-        elif isinstance(obj, (dict, list)):
-            self.depends(obj, Contents(obj, value))
         else:
-            self.always.append(f"tuple({self.name(obj)}) == {self.name(value)}")
+            self.depends(obj, Contents(obj, value))
 
     def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
         if not is_scalar(value) and getattr(obj, key) is not value:
@@ -217,7 +246,7 @@ class Guards:
         if key == "__dict__":
             self.depends_on_own(obj)
         elif isinstance(own, dict) and key in own:
-            self.depends_on_own(obj, Item(own, key, value))
+            self.depends_on_attribute(obj, key, value)
         else:
             self.always.append(self.name.equals(f"{self.name(obj)}.{key}", value))
 
@@ -227,7 +256,7 @@ class Guards:
         groups: list[_Group] = []
         rows: list[Any] = []
         for group in (*self._groups.values(), *self._own.values()):
-            words = group.words()
+            words, _ = group.words()
             if words is None:
                 self.always += [*(c.text(names) for c in group.conditions), *group.texts]
                 here = names(group.obj)
@@ -262,7 +291,8 @@ class Guards:
         try:
             while changed >= 0:
                 group = self._watched[changed]
-                words = group.words()  # before the conditions: a change by another thread meanwhile is seen next time
+                # Before the conditions: a change by another thread meanwhile is seen next time.
+                words, alive = group.words()
                 if not self._holds(changed):
                     return False
                 for key, item in group.live:
@@ -270,6 +300,7 @@ class Guards:
                 if len(words) != self.rows.length(changed):
                     return False
                 self.rows.expect(changed, words)
+                group.alive = alive
                 changed = self.rows.unlike(changed + 1)
         except (AttributeError, KeyError, IndexError, ValueError, TypeError):
             return False

@@ -27,7 +27,7 @@ from jitgrad.compiler.definitions import (
     owner_name,
     without_annotations,
 )
-from jitgrad.compiler.kept_code import kept_code, steps_of
+from jitgrad.compiler.kept_code import is_in_package, kept_code
 from jitgrad.kernels.words.syntax import copied
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
@@ -37,26 +37,21 @@ WATCH = "jitgrad_watch"
 
 def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
     """The function with ``watch`` in it. NotRewritable where its text isn't there or has what is not supported."""
-    code = _rewritten_code(function.__code__, function.__qualname__, vars(function).get(DEFINITION))
+    code, known = function.__code__, vars(function).get(DEFINITION)
+    code = _rewritten_code(code, code.co_filename, function.__qualname__, known)
     return function_of(code, function, {WATCH: watch})
 
 
 @functools.lru_cache(maxsize=4096)
-def _rewritten_code(code: CodeType, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+def _rewritten_code(code: CodeType, file: str, qualname: str, known: ast.FunctionDef | None) -> CodeType:
+    """file: that of the code, which code is equal without."""
     if known is not None:
         return _rewritten_tree(known, code, qualname)
-
-    def rewrite() -> tuple[CodeType, bool]:
-        node = definition(code)
-        # The file may have changed since it was imported; what was made of another text is not to be kept.
-        as_imported = steps_of(code_of(copied(node), code, [])) == steps_of(code)
-        return _rewritten_tree(node, code, qualname), as_imported
-
-    return kept_code(code, qualname, rewrite)
+    return kept_code(code, qualname, lambda: _rewritten_tree(definition(code), code, qualname))
 
 
 def _rewritten_tree(node: ast.FunctionDef | ast.Lambda, code: CodeType, qualname: str) -> CodeType:
-    return code_of(_Rewriter(owner_name(qualname)).rewrite(node), code, [WATCH])
+    return code_of(_Rewriter(owner_name(qualname), not is_in_package(code)).rewrite(node), code, [WATCH])
 
 
 # -- what its names refer to ------------------------------------------------------------------------------
@@ -100,11 +95,21 @@ _REFUSED = {
 }  # fmt: skip
 
 
-class _Rewriter(ast.NodeTransformer):
-    """owner: the class around the function, by whose name Python changes private names."""
+def _shape(target: Any) -> Any:
+    """How what is assigned to a target is unpacked: see ``Accesses.unpacked``."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return tuple(map(_shape, target.elts))
+    return "*" if isinstance(target, ast.Starred) else None
 
-    def __init__(self, owner: str):
-        self.owner = owner
+
+class _Rewriter(ast.NodeTransformer):
+    """owner: the class around the function, by whose name Python changes private names.
+
+    marks: whether ``try`` is marked; jitgrad's own leave all as it was, so that a run that fails need not do it.
+    """
+
+    def __init__(self, owner: str, marks: bool):
+        self.owner, self.marks = owner, marks
 
     def rewrite(self, node: Any) -> Any:
         """A rewritten copy of a function's definition."""
@@ -144,7 +149,8 @@ class _Rewriter(ast.NodeTransformer):
         value, key = self.visit(node.value), self._key(node.slice)
         if isinstance(node.ctx, ast.Load):
             return self._ask(node, "item", value, key)
-        return ast.copy_location(ast.Subscript(self._ask(node, "at", value), key, node.ctx), node)
+        place, key = self._ask(node, "at", value), self._ask(key, "key", key)
+        return ast.copy_location(ast.Subscript(place, key, node.ctx), node)
 
     def _key(self, node: Any) -> Any:
         if isinstance(node, ast.Slice):
@@ -162,8 +168,12 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         node.value = self.visit(node.value)
-        if any(isinstance(t, (ast.Tuple, ast.List)) for t in node.targets):
-            node.value = self._ask(node, "unpacked", node.value)
+        shapes = [shape for shape in map(_shape, node.targets) if shape]
+        if shapes:
+            # Of several targets all get the value; only where one of them is nested is it not the value itself.
+            if len(node.targets) > 1 and any(isinstance(part, tuple) for shape in shapes for part in shape):
+                raise NotRewritable(f"it unpacks what it also assigns as it is on line {node.lineno}", node.lineno)
+            node.value = self._ask(node, "unpacked", node.value, ast.Constant(shapes[0]))
         node.targets = [self.visit(t) for t in node.targets]
         return node
 
@@ -185,6 +195,23 @@ class _Rewriter(ast.NodeTransformer):
             owner, key = self.visit(node.target.value), self._key(node.target.slice)
             call = self._ask(node, "augment_item", what, owner, key, value)
         return ast.copy_location(ast.Expr(call), node)
+
+    # -- imports
+
+    def visit_Import(self, node: ast.Import) -> Any:
+        bound = [(a.asname or a.name.partition(".")[0], a.name, a.asname is None) for a in node.names]
+        return self._bind(node, [(n, self._ask(node, "module", m, ast.Constant(outer))) for n, m, outer in bound])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        module, package = "." * node.level + (node.module or ""), ast.Name("__package__", ast.Load())
+        where: Any = package if node.level else ast.Constant(None)
+        names = [(a.asname or a.name, a.name) for a in node.names]
+        return self._bind(node, [(bound, self._ask(node, "imported", module, n, where)) for bound, n in names])
+
+    def _bind(self, node: Any, pairs: list[tuple[str, Any]]) -> Any:
+        """One assignment to several names."""
+        targets = ast.Tuple([ast.Name(self._private(n), ast.Store()) for n, _ in pairs], ast.Store())
+        return ast.copy_location(ast.Assign([targets], ast.Tuple([v for _, v in pairs], ast.Load())), node)
 
     # -- calls and operators
 
@@ -218,8 +245,12 @@ class _Rewriter(ast.NodeTransformer):
         if len(right) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             found = self._ask(node, "contains", right[0], left)
             return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
-        if not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            left, right = self._ask(node, "compared", left), [self._ask(node, "compared", r) for r in right]
+        identity = len(right) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        # Whether a number is None, or True, does not depend on which number it is.
+        others = [c for c in (left, *right) if isinstance(c, ast.Constant) and type(c.value) not in (int, float)]
+        if not (identity and others):
+            what = "settled" if identity else "compared"
+            left, right = self._ask(node, what, left), [self._ask(node, what, r) for r in right]
         return ast.copy_location(ast.Compare(left, node.ops, right), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -244,6 +275,15 @@ class _Rewriter(ast.NodeTransformer):
             if hasattr(node, name):
                 setattr(node, name, [self.visit(s) for s in getattr(node, name)])
 
+    def visit_Try(self, node: Any) -> Any:
+        self.generic_visit(node)
+        if self.marks:
+            marked = ast.With([ast.withitem(self._ask(node, "trying"), None)], node.body)
+            node.body = [ast.copy_location(marked, node)]
+        return node
+
+    visit_TryStar = visit_Try
+
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         node.test, node.body, node.orelse = self._tested(node.test), self.visit(node.body), self.visit(node.orelse)
         return node
@@ -255,8 +295,15 @@ class _Rewriter(ast.NodeTransformer):
 
     # -- loops, with, functions
 
+    def _gone_through(self, node: Any) -> Any:
+        """What a loop or comprehension goes through."""
+        shape, through = _shape(node.target), self.visit(node.iter)
+        if shape:
+            return self._ask(node.iter, "each", through, ast.Constant(shape))
+        return self._ask(node.iter, "iter", through)
+
     def visit_For(self, node: ast.For) -> Any:
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         self._bodies(node)
         return node
@@ -264,7 +311,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> Any:
         if node.is_async:
             raise NotRewritable("it has an async comprehension")
-        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.iter = self._gone_through(node)
         node.target = self.visit(node.target)
         node.ifs = [self._tested(i) for i in node.ifs]
         return node
@@ -281,8 +328,26 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> Any:
         values = zip(node.keys, map(self.visit, node.values), strict=True)
         node.values = [self._ask(v, "mapping", v) if k is None else v for k, v in values]
-        node.keys = [None if k is None else self.visit(k) for k in node.keys]
+        node.keys = [None if k is None else self._settled(k) for k in node.keys]
         return node
+
+    def visit_Set(self, node: ast.Set) -> Any:
+        node.elts = [self.visit(e) if isinstance(e, ast.Starred) else self._settled(e) for e in node.elts]
+        return node
+
+    def visit_SetComp(self, node: ast.SetComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.elt = self._settled(node.elt)
+        return node
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        node.generators = [self.visit(g) for g in node.generators]
+        node.key, node.value = self._settled(node.key), self.visit(node.value)
+        return node
+
+    def _settled(self, node: Any) -> Any:
+        """What is looked up by its value, so that a number has to be as it was."""
+        return node if isinstance(node, ast.Constant) else self._ask(node, "key", self.visit(node))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self._ask(node.value, "shown", self.visit(node.value))

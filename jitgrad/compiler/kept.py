@@ -10,8 +10,19 @@ from jitgrad.compiler.program import View, bare_tensor, view_of
 from jitgrad.compiler.recording import Change
 from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout
+from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
-from jitgrad.kernels.program import Beginning, Row, Rows, is_on_device, words_of_dict, words_of_references
+from jitgrad.kernels.program import (
+    Beginning,
+    Row,
+    Rows,
+    is_on_device,
+    words_of_dict,
+    words_of_list,
+    words_of_own_dict,
+    words_of_references,
+    words_of_type,
+)
 
 __all__ = ["Kept", "is_plain"]
 
@@ -32,8 +43,9 @@ class _Gradient(NamedTuple):
 class Kept:
     """New gradients that a run may write to again, because nobody but their leaves has them.
 
-    They are those of the last run. ``rows`` are the words that say so: all of them are still where that put them, and
-    nobody else has the tensor or its memory.
+    They are those of the last run. The words that ``begin`` compares say so: all of them are still where that put
+    them, nobody else has the tensor or its memory, and both are as they were made. Words are compared in their order,
+    so those that say that an object is still there come before those at its address.
     """
 
     def __init__(self, changes: Sequence[tuple[Change, Fresh]], unread: Container[Change], begin: Beginning):
@@ -67,14 +79,21 @@ class Kept:
             if made.writes:
                 grad._counter = [made.writes]
             made.leaf._grad = grad
-            self.grads.append(grad)
-            parts = [words_of_dict(made.leaf.__dict__), words_of_references(grad, 2), words_of_references(data, 1)]
+            self.grads.append((grad, vars(grad)))
+            parts = [words_of_dict(made.leaf.__dict__), words_of_references(grad, 2), *_words_of_own(grad)]
+            parts.append(words_of_references(data, 1))
             if made.view is not None:
                 parts.append(words_of_references(array, 1))
             known = known and None not in parts
             rows += [row for part in parts for row in part or ()]
         if known:
             self.begin.compare(second=Rows([rows]))
+
+
+def _words_of_own(grad: Any) -> list[Any]:
+    """What stays as it is while a gradient has its attributes, class and version, the number that it was made with."""
+    counter = [] if grad._counter is UNWRITTEN else [words_of_list(grad._counter, grad._counter)]
+    return [words_of_own_dict(grad), words_of_type(grad), *counter]
 
 
 def is_plain(grad: Tensor) -> bool:

@@ -20,24 +20,28 @@ from typing import Any
 
 from jitgrad.kernels.cache_files import cache_directory, read_checked, write_checked
 
-__all__ = ["kept_code", "steps_of"]
+__all__ = ["is_in_package", "kept_code", "steps_of"]
 
 _PACKAGE = Path(__file__).parents[1]
 
 
-def kept_code(code: CodeType, qualname: str, rewrite: Callable[[], tuple[CodeType, bool]]) -> CodeType:
-    """The rewritten code of a function, from disk; else that of ``rewrite()``, which is kept if that says so."""
-    if not code.co_filename.startswith(f"{_PACKAGE}{os.sep}"):
-        return rewrite()[0]
+def is_in_package(code: CodeType) -> bool:
+    """Whether code is jitgrad's own."""
+    return code.co_filename.startswith(f"{_PACKAGE}{os.sep}")
+
+
+def kept_code(code: CodeType, qualname: str, rewrite: Callable[[], CodeType]) -> CodeType:
+    """The rewritten code of a function, from disk; else that of ``rewrite()``, which is kept."""
+    if not is_in_package(code):
+        return rewrite()
     digest = hashlib.sha256(repr((qualname, _described(code), _sources())).encode()).hexdigest()[:24]
     path = cache_directory() / f"{code.co_name.strip('<>')}-{digest}.code"
     with suppress(Exception):  # it isn't there, or whatever lies in the file: rewriting afresh is right
         if (payload := read_checked(path)) is not None:
             return marshal.loads(payload)
-    made, keeps = rewrite()
-    if keeps:
-        with suppress(OSError):  # a folder that can't be written to, of which the compiler warns
-            write_checked(path, marshal.dumps(made))
+    made = rewrite()
+    with suppress(OSError):  # a folder that can't be written to, of which the compiler warns
+        write_checked(path, marshal.dumps(made))
     return made
 
 
@@ -55,17 +59,15 @@ def _described(value: Any) -> Any:
 
 
 def steps_of(code: CodeType) -> list[Any]:
-    """The instructions of a code object, without those that depend on the module around it.
-
-    Python compiles ``F.relu(x)`` to a call of a method, but to a call of an attribute where ``F`` is imported in the
-    same text. Both are listed as the latter.
-    """
+    """The instructions of a code object, without what depends on where it stands: how far jumps go, classes' names."""
     jumps, found = {*dis.hasjrel, *dis.hasjabs}, list[Any]()
     for step in dis.get_instructions(code):
         value = step.argval
-        if step.opname not in ("PUSH_NULL", "PRECALL"):
-            argument = steps_of(value) if isinstance(value, CodeType) else _described(value)
-            found.append((step.opname.replace("METHOD", "ATTR"), None if step.opcode in jumps else argument))
+        argument = steps_of(value) if isinstance(value, CodeType) else _described(value)
+        if step.opname == "STORE_NAME" and value == "__qualname__":
+            found.pop()
+        elif step.opname != "EXTENDED_ARG":
+            found.append((step.opname, None if step.opcode in jumps else argument))
     return found
 
 

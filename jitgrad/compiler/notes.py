@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import jitgrad
-from jitgrad.compiler.numbers import plain, read_number, was_read
-from jitgrad.compiler.trust import is_users
-from jitgrad.core.inference import is_inference
-from jitgrad.core.node import node_of
+from jitgrad.compiler.counts import count, place_of, places
+from jitgrad.compiler.numbers import plain, was_read
+from jitgrad.compiler.tensor_notes import TensorNotes
+from jitgrad.compiler.trust import is_users, static_attribute
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
-from jitgrad.nn.parameter import is_lazy
 
-__all__ = ["HOOKS", "Action", "Guard", "Notes", "TensorNote", "hooks_of", "is_scalar", "same"]
+__all__ = ["Action", "Guard", "Notes", "is_constant", "is_scalar", "same"]
 
-REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # an old gradient that nothing read
-HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
 _BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)  # what has a ``__self__``
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _RECORDER = "jitgrad.compiler.recording"
 _FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
 _MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
-# Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
-_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view")
-_OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
 
 
 class Guard(NamedTuple):
@@ -44,6 +34,16 @@ class Guard(NamedTuple):
     obj: Any
     key: Any
     value: Any
+
+    def is_of(self, name: str) -> bool:
+        """Whether it is the value of something of this name."""
+        return self.kind in ("attr", "item", "static") and self.key == name
+
+    def holds(self) -> bool:
+        """Whether such a value is what it was."""
+        if self.kind == "item":
+            return same(self.obj[self.key], self.value)
+        return same((getattr if self.kind == "attr" else static_attribute)(self.obj, self.key), self.value)
 
 
 class Action(NamedTuple):
@@ -55,43 +55,14 @@ class Action(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class TensorNote:
-    """A tensor that was there before the recording, as it was then."""
-
-    def __init__(self, tensor: Tensor):
-        self.tensor, self.data, self.layout = tensor, tensor._data, tensor._layout
-        self.grad, self.requires_grad, self.edge = tensor._grad, tensor._requires_grad, tensor._edge
-        self.inference = self.inference_counts = is_inference(tensor)
-        self.counter, self.version = tensor._counter, 0 if self.inference else tensor._counter[0]
-        self.grad_read = self.grad_written = False
-        self.reached = False  # whether a backward of the function's own has led to it
-        self.history_counts = False  # whether the run depends on whether it is a leaf
-        self.apart: list[TensorNote] = []  # tensors that gradients were asked for, to which its history does not lead
-        self.hooks = hooks_of(tensor)
-        self.owner: TensorNote | None = None  # the tensor whose ``.grad`` this is, if the function reached it only so
-        # Whether its ``.grad`` is also an argument, the ``.grad`` of another tensor, or in an object that was read:
-        # then the recording holds only while ``.grad`` is that very tensor.
-        self.grad_is_known = False
-        # A tensor with the same version counter, to which the run's writes are credited: the two have to share one.
-        self.counts_with: TensorNote | None = None
-
-
-def hooks_of(tensor: Tensor) -> int:
-    """How many hooks a tensor and its node have; a gradient that is retained counts as one."""
-    own = tensor._leaf_hooks
-    found = 0 if own is None else len(own.before) + len(own.after)
-    node = node_of(tensor._edge) if tensor._edge is not None else tensor._leaf_edge
-    if node is None and own is not None and own.node is not None:
-        node = own.node()
-    if node is not None and node.special:
-        found += sum(map(len, (node.tensor_hooks or {}).values()))
-        found += sum(len(those or ()) for those in (node.retained, node.pre_hooks, node.post_hooks))
-    return found
-
-
 def is_scalar(value: Any) -> bool:
     """Whether two values that are equal can stand for each other."""
     return isinstance(value, _SCALARS) and type(value) in _SCALARS
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value is such a one, a class, or a tuple of those."""
+    return all(map(is_constant, value)) if type(value) is tuple else is_scalar(value) or isinstance(value, type)
 
 
 def same(value: Any, expected: Any) -> bool:
@@ -102,13 +73,16 @@ def same(value: Any, expected: Any) -> bool:
         return False
     if type(value) is float:
         return value.hex() == expected.hex()  # tells 0.0 from -0.0, and not nan from nan
+    if type(value) is complex:
+        return same(value.real, expected.real) and same(value.imag, expected.imag)
     return type(value) in _SCALARS and value == expected
 
 
-class Notes:
+class Notes(TensorNotes):
     """The notes of one recording."""
 
     def __init__(self, length: Callable[[], int]):
+        super().__init__()
         self.length = length  # how many launches there were so far
         self.reason: str | None = None
         self.place = ""
@@ -116,16 +90,13 @@ class Notes:
         self.lasting = False  # whether the reason is one that the next run will have too
         self.guards: dict[Any, Guard] = {}
         self.known: dict[int, Any] = {}
-        self.tensors: dict[int, TensorNote] = {}
-        self.created = weakref.WeakValueDictionary[int, Tensor]()  # by id
-        self.reading = False  # whether a number of a tensor is read that a program can read as well
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
+        self.trying = 0  # how many blocks are open that catch errors, or do something after one
         self.actions: list[Action] = []
-        self.counted: set[tuple[int, str]] = set()
+        self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
+        self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
         self.changed: set[int] = set()  # ids of what actions have changed
-        self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
-        self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
-        self.arguments: set[int] = set()  # tensors and containers that the call was given
+        self.containers: list[tuple[Any, tuple[Any, ...]]] = []  # those that were given, with the keys to each
 
     def fail(self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False) -> None:
         """Note that the function can't be compiled, unless a reason is there already.
@@ -164,19 +135,24 @@ class Notes:
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
         if id(obj) in self.changed:
             self.fail(f"it reads a {type(obj).__name__} after it has changed it")
-        if id(obj) not in self.arguments:  # whose structure is compared for every call
+        if self.counted and self._is_counted(obj, key):
+            self.fail(f"it reads {key} of a {type(obj).__name__} after it has changed it")
+        if id(obj) in self.arguments:  # whose structure is compared for every call
+            if kind == "attr":
+                self.fail(f"it reads {key} of a {type(obj).__name__} that it is given")
+        else:
             self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
 
     def _found(self, obj: Any, value: Any) -> None:
         """Something was found in a known object."""
         if id(value) in self.arguments and id(obj) not in self.arguments:
             self.found_elsewhere.add(id(value))
+            if not isinstance(value, Tensor):  # which has to be this very one from now on
+                self.arguments.discard(id(value))
         self.know(value)
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name`` was read."""
-        if (id(obj), name) in self.counted:
-            self.fail(f"it reads {name} of a {type(obj).__name__} after it has changed it")
         if type(value) is LiveNumber:
             value = float(value)
         self._guard("attr", obj, name, value)
@@ -185,17 +161,51 @@ class Notes:
     def item(self, obj: Any, key: Any, value: Any) -> None:
         """``obj[key]`` was read."""
         self._guard("item", obj, key, value)
+        self._looked_up(obj, key)
         self._found(obj, value)
 
     def has(self, obj: dict[Any, Any], key: Any) -> bool:
         """It was looked up whether a dictionary has a key."""
         self._guard("has", obj, key, key in obj)
+        self._looked_up(obj, key)
         return key in obj
+
+    def _looked_up(self, obj: Any, key: Any) -> None:
+        """A key was looked up: tensors are told by identity, so that others in their place are other keys."""
+        if isinstance(key, (tuple, frozenset)):
+            for part in key:
+                self._looked_up(obj, part)
+        elif id(key) in self.tensors:
+            self._found(obj, key)
+
+    def address(self, obj: Any) -> None:
+        """What depends on an object's identity was asked for: ``id(obj)`` or ``hash(obj)``."""
+        if id(obj) in self.tensors or id(obj) in self.arguments:
+            self._found(None, obj)
+        elif not (self.is_known(obj) or is_scalar(obj)):
+            self.fail(f"it asks for the address or hash of a new {type(obj).__name__}")
 
     def cell(self, cell: Any, value: Any) -> None:
         """A variable of an enclosing function was read."""
         self._guard("cell", cell, None, value)
         self._found(cell, value)
+
+    def of_class(self, cls: type, name: str) -> None:
+        """It was looked up what a class, or a base of it, has under a name: something, or nothing."""
+        if is_users(cls):
+            static = static_attribute(cls, name)
+            self._guard("static", cls, name, static)
+            self._found(cls, static)
+
+    def kept(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A function was called whose results functools keeps, which later calls get too."""
+        self._guard("kept", function, (args, tuple(kwargs.items())), result)
+        self._found(function, result)
+
+    def absent(self, obj: Any, name: str) -> None:
+        """An attribute was not found, neither in the object nor in what its class does instead."""
+        if self.is_known(obj):
+            self._guard("absent", obj, name, None)
 
     def lacks(self, obj: Any, name: str) -> None:
         """An attribute was not found in the object itself."""
@@ -208,14 +218,31 @@ class Notes:
             self.fail(f"it goes through a {type(obj).__name__} of {len(obj)} items from outside")
             return
         if isinstance(obj, dict):
-            values, found = list(obj.values()), tuple(obj.items())
+            inside, found = [*obj, *obj.values()], tuple(obj.items())
         else:
-            values = list(obj)
-            found = tuple(values)
+            inside = list(obj)
+            found = tuple(inside)
         if not isinstance(obj, (tuple, frozenset)):
             self._guard("contents", obj, None, found)
-        for value in values:
+        for value in inside:
             self._found(obj, value)
+
+    def state(self, obj: Any) -> bool:
+        """All attributes of an object were read; whether that was not noted before."""
+        if id(obj) in self.states:
+            return False
+        own = vars(obj)
+        self.states[id(obj)] = obj, dict(own)
+        self.attribute(obj, "__dict__", own)
+        self.contents(own)
+        return True
+
+    def check_states(self) -> None:
+        """Note that the run can't be repeated if it has changed attributes where nothing was followed."""
+        for obj, before in self.states.values():
+            now = vars(obj)
+            if list(now) != list(before) or not all(same(now[name], value) for name, value in before.items()):
+                self.fail(f"it changes a {type(obj).__name__} from outside")
 
     def advance(self, iterator: Any) -> None:
         """An iterator may be advanced."""
@@ -271,10 +298,18 @@ class Notes:
 
     def count(self, obj: Any, name: str, what: str, value: Any) -> None:
         """``obj.name += value`` now and in every run."""
-        if ("attr", id(obj), name) in self.guards:
+        place = place_of(obj, name)
+        self.counted.add((id(place), name))
+        read = [g for g in self.guards.values() if g.is_of(name) and g.holds()]
+        self.host_call(count, (obj, name, what, value), {})
+        if ("contents", id(place), None) in self.guards or not all(g.holds() for g in read):
             self.fail(f"it changes {name} of a {type(obj).__name__}, which it also reads")
-        self.counted.add((id(obj), name))
-        self.host_call(_count, (obj, name, what, value), {})
+
+    def _is_counted(self, obj: Any, key: Any) -> bool:
+        """Whether what was read may be a counter, under whatever name."""
+        if key is None:
+            return any(id(obj) == place for place, _ in self.counted)
+        return any((id(place), key) in self.counted for place in places(obj))
 
     # -- numbers ----------------------------------------------------------------------------------------
 
@@ -295,112 +330,6 @@ class Notes:
         self._guard("item", obj, key, float(number))
         return float(number)
 
-    # -- tensors ----------------------------------------------------------------------------------------
-
-    def tensor(self, tensor: Tensor) -> None:
-        """Note a tensor that was there before."""
-        if id(tensor) in self.created:
-            return
-        if (known := self.tensors.get(id(tensor))) is not None:
-            if known.owner is not None:
-                self._fix_grad(known.owner)
-            return
-        if is_lazy(tensor):
-            self.fail("it uses a parameter that has no shape yet")
-            return
-        self.tensors[id(tensor)] = TensorNote(tensor)
-        if tensor._edge is not None and id(tensor) not in self.arguments:
-            self.fail("it uses a tensor that another computation has made and that requires grad")
-        if tensor._level is not None:
-            self.fail("it uses a tensor of a transform that is open outside of it")
-        if tensor._leaf_hooks is not None:
-            self.fail("it uses a tensor with hooks")
-
-    def tensor_argument(self, tensor: Tensor) -> None:
-        """A tensor is about to be used."""
-        if id(tensor) in self.created or id(tensor) in self.tensors:
-            return
-        base = tensor._base
-        if tensor._level is not None:  # made by a transform that is open inside of the function
-            self.created[id(tensor)] = tensor
-        elif base is not None and (id(base) in self.created or id(base) in self.tensors):
-            self.created[id(tensor)] = tensor  # views are not announced
-        else:
-            self.fail("it uses a tensor of which it is not known where it comes from")
-
-    def read(self, tensor: Tensor) -> Any:
-        """``tensor.item()`` of a new tensor."""
-        if type(tensor._data) is not np.ndarray:  # which would wait for a device
-            self.fail("item() reads a number of a tensor on a device", lasting=True)
-        self.reading = True
-        try:
-            value = tensor.item()
-        finally:
-            self.reading = False
-        number = read_number(tensor, value)
-        if number is value:
-            self.fail(f"item() reads a {type(value).__name__} of a tensor", lasting=True)
-        return number
-
-    def tensor_attribute(self, tensor: Tensor, name: str) -> Any:
-        """``tensor.name``."""
-        note = self.tensors.get(id(tensor))
-        if name == "is_inference":
-            for each in (note,) if note is not None else self.tensors.values():  # of which it may be a view
-                each.inference_counts = True
-        elif note is not None:
-            if name in ("grad", "_grad"):
-                self.grad_of(note)
-            elif name in _UNSTEADY or (name in _OF_NODES and note.edge is not None):
-                self.fail(f"it reads {name} of a tensor")
-            elif name in _OF_NODES or name == "is_leaf":
-                note.history_counts = True
-            elif name in tensor.__dict__ and not name.startswith("_"):
-                self.attribute(tensor, name, tensor.__dict__[name])
-        elif name == "data_ptr":
-            self.fail("it reads the address of a tensor")
-        elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
-            self.fail("it reads of which tensor from outside another one is a view")
-        return getattr(tensor, name)
-
-    def grad_of(self, note: TensorNote) -> None:
-        """``.grad`` is read: if nothing has assigned it so far, what it was before counts."""
-        if note.grad_written or note.grad_read:
-            return
-        note.grad_read = True
-        if note.grad is None:
-            return
-        known = id(note.grad) in self.tensors
-        self.tensor(note.grad)
-        if known:
-            self._fix_grad(note)
-        else:
-            self.tensors[id(note.grad)].owner = note
-
-    def _fix_grad(self, note: TensorNote) -> None:
-        """Let the recording hold only while ``.grad`` is this very tensor, which was reached in two ways."""
-        note.grad_is_known = True
-        self.tensors[id(note.grad)].owner = None
-        if id(note.grad) in self.arguments:
-            self.found_elsewhere.add(id(note.grad))
-
-    def store_tensor_attribute(self, tensor: Tensor, name: str, value: Any) -> None:
-        """``tensor.name = value`` is about to happen."""
-        note = self.tensors.get(id(tensor))
-        if note is None:
-            if name not in ("grad", "_grad", "requires_grad"):
-                self.fail(f"it assigns {name} of a tensor")
-        elif name in ("grad", "_grad"):
-            if not (note.grad_written or note.grad_read):
-                note.grad = REPLACED  # the old one is not needed: it is freed now, as in an uncompiled run
-            note.grad_written = True
-            if isinstance(value, Tensor) and id(value) in self.tensors:
-                self.fail("it makes a tensor from outside the gradient of another one")
-        elif not (name == "requires_grad" and value is tensor._requires_grad):
-            self.fail(f"it assigns {name} of a tensor from outside")
-        else:  # an error for all but leaves
-            note.history_counts = True
-
 
 def _changed_by(method: Any) -> Iterator[Any]:
     """What a method of a container, or ``step`` of a schedule, changes."""
@@ -411,10 +340,6 @@ def _changed_by(method: Any) -> Iterator[Any]:
     yield from getattr(getattr(owner, "optimizer", None), "param_groups", ())
     for schedule in getattr(owner, "_schedulers", ()):
         yield from _changed_by(schedule.step)
-
-
-def _count(obj: Any, name: str, what: str, value: Any) -> None:
-    setattr(obj, name, getattr(operator, what)(getattr(obj, name), value))
 
 
 def _user_lines() -> list[tuple[CodeType, int]]:

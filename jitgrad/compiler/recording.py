@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,11 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
-from jitgrad.compiler.notes import HOOKS, Notes, TensorNote, hooks_of
+from jitgrad.compiler.modes import modes_of
+from jitgrad.compiler.notes import Notes, is_constant
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
+from jitgrad.compiler.tensor_notes import HOOKS, TensorNote, hooks_of
 from jitgrad.compiler.watch import Watch
 from jitgrad.core.dtypes import get_default_dtype
 from jitgrad.core.grad_mode import state
@@ -24,14 +26,16 @@ from jitgrad.core.node import Edge, Node, edge_of, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.engine.engine import run_observers
-from jitgrad.func.tree import Structure, flatten, unflatten
-from jitgrad.kernels.device_array import MetaArray
+from jitgrad.func.tree import KINDS, Structure, flatten, kind_of, unflatten
+from jitgrad.kernels.device_array import MetaArray, NoValues
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch, is_array
 from jitgrad.kernels.threads import get_num_threads
 
 __all__ = ["Change", "Recording", "nodes_behind", "record"]
+
+_OPENED = (tuple, list, dict, OrderedDict, defaultdict, deque, namedtuple)  # Python's own kinds of pytrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,7 @@ class Recording:
         self._touched: set[int] = set()
         self._coverage = Coverage()
         self._modes = _modes()
+        self.differentiates = False  # whether backward was run
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
         forgetting = self._touched, self._coverage, self.notes.host_made
@@ -101,8 +106,14 @@ class Recording:
         self.initial[id(root)] = root, root.copy(order="K"), first
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        if threading.get_ident() == self._thread:
-            self.launches[-1].checks.append((found, fail, args))
+        if threading.get_ident() != self._thread:
+            return
+        self.launches[-1].checks.append((found, fail, args))
+        if self.notes.trying:
+            self.notes.fail("what may be an error is computed where the function catches errors, or has finally")
+        with contextlib.suppress(NoValues):
+            if found.item(0):
+                self.notes.fail("it goes on after an error")
 
     def _on_tensor(self, tensor: Tensor) -> None:
         if threading.get_ident() == self._thread:
@@ -120,6 +131,7 @@ class Recording:
         """Backward is about to run."""
         if threading.get_ident() != self._thread or self._finished:
             return
+        self.differentiates = True
         self.differentiates_twice |= create_graph
         ends = None if wanted is None else {node_of(e) for e in wanted}
         running = nodes_behind(map(node_of, roots))
@@ -171,12 +183,13 @@ class Recording:
         if notes.reason is not None:
             return
         if _modes() != self._modes:
-            notes.fail("it leaves another grad mode, default dtype or number of threads")
+            notes.fail("it leaves another grad mode, default dtype, device or number of threads")
         for root in self._coverage.others():
             self._keep(root)
         self.placeholders.restore()
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(root_of(note.data)), None)
+        notes.check_states()
         self._check_containers(self.result, set())
         for leaf in self.results:
             self._check_result(leaf)
@@ -226,6 +239,9 @@ class Recording:
             elif self.notes.is_known(tree):
                 self.notes.fail(f"it returns a {type(tree).__name__} from outside")
             seen.add(id(tree))
+        for key in tree if isinstance(tree, dict) else ():
+            if not (is_constant(key) or self.notes.is_known(key)) or _has_tensor(key):
+                self.notes.fail(f"it returns a dictionary with a {type(key).__name__} as a key")
         for item in tree.values() if isinstance(tree, dict) else tree:
             self._check_containers(item, seen)
 
@@ -267,7 +283,7 @@ class Recording:
 
 def _modes() -> tuple[Any, ...]:
     """What a function can switch for those who come after it."""
-    return state.enabled, state.inference, get_default_dtype(), get_num_threads()
+    return state.enabled, state.inference, get_default_dtype(), get_num_threads(), *modes_of()
 
 
 def nodes_behind(first: Iterable[Node], ends: Collection[Node] = ()) -> set[Node]:
@@ -290,7 +306,8 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         notes.know(leaf)
         if isinstance(leaf, np.ndarray):
             notes.fail("it is given a NumPy array")
-    _know_containers((args, kwargs), notes)
+    _know_containers(args, ("args",), notes)
+    _know_containers(kwargs, ("kwargs",), notes)
     notes.know(function)
     with made.observing():
         made.result = Watch(notes).call(function, *args, **kwargs)
@@ -298,10 +315,20 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return made
 
 
-def _know_containers(tree: Any, notes: Notes) -> None:
-    """Containers among the arguments: their structure is compared for every call."""
-    for item in tree.values() if isinstance(tree, dict) else tree:
-        if isinstance(item, (list, tuple, dict)):
+def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
+    """Containers in one that the call was given: their structure is compared in every call. place: the keys to it."""
+    for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        kind = kind_of(item)
+        if kind in _OPENED:
             notes.known[id(item)] = item
             notes.arguments.add(id(item))
-            _know_containers(item, notes)
+            notes.containers.append((item, (*place, key)))
+            if isinstance(item, dict) and any(map(_has_tensor, item)):
+                notes.fail("it is given a dictionary whose keys are tensors")
+            _know_containers(item, (*place, key), notes)
+        elif kind in KINDS:
+            notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")
+
+
+def _has_tensor(key: Any) -> bool:
+    return isinstance(key, Tensor) or (isinstance(key, (tuple, frozenset)) and any(map(_has_tensor, key)))

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.addresses import root_of
+from jitgrad.compiler.argument_guards import argument_lines
 from jitgrad.compiler.constants import constant_roots
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, alias, record_backward
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.failures import after_failure
 from jitgrad.compiler.families import families_of
-from jitgrad.compiler.guards import Guards, Names, NotReplayable, one_each
+from jitgrad.compiler.guards import Guards, Names, NotReplayable
 from jitgrad.compiler.kept import Kept, is_plain
 from jitgrad.compiler.memory import (
     Block,
@@ -32,12 +33,12 @@ from jitgrad.compiler.memory import (
     pairs_apart,
 )
 from jitgrad.compiler.modes import depend_on_modes
-from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.options import DEFAULT, Options
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor, view_of
 from jitgrad.compiler.recording import Change, Recording
-from jitgrad.compiler.tensor_guards import depend_on_tensor
+from jitgrad.compiler.tensor_guards import depend_on_tensor, depend_on_writes
+from jitgrad.compiler.tensor_notes import TensorNote
 from jitgrad.core import saved_tensors
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, edge_to, next_sequence_number
@@ -138,10 +139,14 @@ class _Text:
         depend_on_modes(self.guards, self.name)
         for note in self.notes.tensors.values():
             self._add_tensor(note)
+        written = [self.notes.tensors[id(c.tensor)] for c in self.recording.changes if c.writes]
+        differentiates = self.backward is not None or self.recording.differentiates
+        notes = list(self.notes.tensors.values())
+        depend_on_writes(self.guards, notes, written, self.expression, self.moves, differentiates)
         self.guards.finish()
         kept = self._kept()
         begin, arrays, everything = self._beginnings(program, kept)
-        lines = [*self._arguments(), *self._conditions()]
+        lines = [*argument_lines(self.recording, self.numbers, self.name), *self._conditions()]
         on_device = "".join(f"{self.memory.slots[k]}, " for k in program.device_slots)
         run = [*self._run(kept, arrays, everything), *program.running(on_device, "return MISS")]
         locks = [g.lock for g in generators() if any(a is g._state for made in self.stretches for a in made.args)]
@@ -264,30 +269,6 @@ class _Text:
         passes_on = self.backward is not None
         linked = passes_on and note.requires_grad and id(note.tensor) in self.numbers
         depend_on_tensor(self.guards, note, self.expression, moves=self.moves(note), linked=linked, passes_on=passes_on)
-
-    # -- arguments ------------------------------------------------------------------------------------------
-
-    def _arguments(self) -> list[str]:
-        """Lines that take the arguments apart and compare their structure and all but tensors with the recording's."""
-        leaves, structure = self.recording.leaves, self.recording.structure
-        names = [f"a{k}" for k in range(len(leaves))]
-        positional, keywords = structure.children()
-        if keywords.num_leaves == 0 and all(c.type is None for c in positional.children()):
-            lines = [f"if len(args) != {len(leaves)} or kwargs: return MISS"]
-            lines += [f"{', '.join(names)}, = args"] if names else []
-        else:
-            lines = ["leaves, structure = flatten((args, kwargs))"]
-            lines.append(f"if structure != {self.name(structure)}: return MISS")
-            lines += [f"{', '.join(names)}, = leaves"] if names else []
-        pairs = list(zip(names, leaves, strict=True))
-        plain = [(n, leaf) for n, leaf in pairs if not isinstance(leaf, Tensor)]
-        twice = [(n, self.numbers[id(leaf)]) for n, leaf in pairs if isinstance(leaf, Tensor)]
-        lines += [f"if {n} is not a{k}: return MISS" for n, k in twice if n != f"a{k}"]
-        same = [leaf for leaf in leaves if id(leaf) in self.notes.found_elsewhere]
-        lines += [f"if a{self.numbers[id(leaf)]} is not {self.name(leaf)}: return MISS" for leaf in same]
-        lines += [f"if not ({self.name.equals(n, leaf)}): return MISS" for n, leaf in plain]
-        others = frozenset(i for i, n in self.notes.tensors.items() if i not in self.numbers and n.owner is None)
-        return lines + one_each([n for n, k in twice if n == f"a{k}"], self.name(others) if others else "")
 
     # -- effects --------------------------------------------------------------------------------------------
 

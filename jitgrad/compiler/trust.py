@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import builtins
 import contextlib
 import functools
+import operator
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
@@ -12,18 +14,28 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.override_off import DISABLED
+from jitgrad.core.tensor import Tensor
+
 __all__ = [
-    "ABSENT", "COMPARING", "CONTAINERS", "ITERATORS", "OF_C", "OPERATING", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY",
-    "SHOWING", "has_special", "is_ours", "is_users", "is_watched", "module_of", "special_method", "static_attribute",
-    "title",
+    "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "HASHING", "ITERATORS", "OF_C", "OPEN", "OPERATING", "PLAIN",
+    "PURE", "PURE_MODULES", "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours",
+    "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "special_method", "static_attribute",
+    "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
 _WATCHED = (
     "jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules",
-    "jitgrad.compiler.optimized_module",
+    "jitgrad.compiler.optimized_module", "jitgrad.amp.grad_scaler",
 )  # fmt: skip
 _TRUSTED = ("jitgrad.optim.fused_step",)
+# Modules whose objects are constants, or noted in ways of their own, as tensors are; but blocks' modes have state.
+_STATELESS = (
+    "jitgrad.core.", "jitgrad.kernels", "jitgrad.ops", "jitgrad.dispatch", "jitgrad.engine", "jitgrad.nn",
+    "jitgrad.random", "jitgrad.compiler", "jitgrad.testing", "jitgrad.debug", "jitgrad.extend", "jitgrad.library",
+)  # fmt: skip
+_MODES = ("jitgrad.core.grad_mode", "jitgrad.core.inference")
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
@@ -44,6 +56,13 @@ PURE = {
     )
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
+CHANGING = {  # functions of C that change their first argument
+    getattr(operator, name)
+    for name in (
+        "setitem", "delitem", "iconcat", "iadd", "isub", "imul", "imatmul", "itruediv", "ifloordiv", "imod", "ipow",
+        "ilshift", "irshift", "iand", "ior", "ixor",
+    )
+}  # fmt: skip
 # The special methods behind comparisons, behind all operators and numeric functions, and behind texts of objects.
 COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _NAMES = (
@@ -53,9 +72,14 @@ _NAMES = (
 OPERATING = (
     *COMPARING, *(f"__{side}{name}__" for name in _NAMES for side in ("", "r", "i")), "__neg__", "__pos__", "__abs__",
     "__invert__", "__bool__", "__len__", "__getitem__", "__contains__", "__round__", "__index__", "__float__",
-    "__int__", "__complex__",
+    "__int__", "__complex__", "__setitem__", "__delitem__",
 )  # fmt: skip
+HASHING = ("__hash__", "__eq__")
 SHOWING = ("__format__", "__str__", "__repr__")
+OPEN: tuple[type, ...] = (  # what C reads of other objects, or of memory, that may change
+    bytearray, memoryview, array.array, types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()),
+    type(OrderedDict().keys()), type(OrderedDict().values()), type(OrderedDict().items()),
+)  # fmt: skip
 READ_ONLY = {  # methods of containers
     "get", "items", "keys", "values", "index", "count", "copy", "__contains__", "__getitem__", "__len__", "__iter__",
     "union", "intersection", "difference", "issubset", "issuperset", "isdisjoint", "symmetric_difference",
@@ -83,10 +107,23 @@ def is_watched(function: types.FunctionType) -> bool:
     return not module.startswith(("numpy", "numba", "contextlib"))
 
 
+def is_users_function(function: types.FunctionType) -> bool:
+    """Whether a Python function is a program's, or of a library other than jitgrad."""
+    return not module_of(function).startswith("jitgrad.")
+
+
 def is_ours(kind: type) -> bool:
     """Whether a class is one of jitgrad's, other than those whose methods are watched."""
     module = getattr(kind, "__module__", "") or ""
     return module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
+
+
+def has_state(value: Any) -> bool:
+    """Whether an object has attributes that functions of jitgrad's read which aren't followed, as a distribution's."""
+    if isinstance(value, type) or not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    ours = [cls.__module__ for cls in type(value).__mro__ if is_ours(cls)]
+    return bool(ours) and not all(m.startswith(_STATELESS) and not m.startswith(_MODES) for m in ours)
 
 
 def is_users(kind: type) -> bool:
@@ -109,9 +146,38 @@ def special_method(value: Any, name: str) -> Any:
 
 
 def has_special(value: Any, names: Iterable[str]) -> bool:
-    """Whether a program's class has one of these special methods, written in Python."""
+    """Whether a program's class has one of these special methods, written in Python but not for all enumerations."""
     kind = type(value)
-    return is_users(kind) and not is_ours(kind) and any(special_method(value, name) for name in names)
+    if not is_users(kind) or is_ours(kind):
+        return False
+    found = [special_method(value, name) for name in names]
+    return any(function is not None and module_of(function) not in ("enum", "abc") for function in found)
+
+
+def is_programs(value: Any) -> bool:
+    """Whether a value is a function of a program's, or an object of which a program decides what calling it does."""
+    if isinstance(value, types.FunctionType):
+        return is_watched(value)
+    if isinstance(value, (types.MethodType, functools.partial)):
+        return is_programs(value.__func__ if isinstance(value, types.MethodType) else value.func)
+    kind = type(value)
+    if is_users(kind):
+        return not isinstance(value, type) and not any(map(is_ours, kind.__mro__))
+    return not is_ours(kind) and is_callable_object(value)
+
+
+def is_callable_object(value: Any) -> bool:
+    """Whether a value is no function, but of a class that Python code makes callable."""
+    return special_method(value, "__call__") is not None
+
+
+def takes_over(value: Any) -> bool:
+    """Whether a program's class has a ``__torch_function__`` of its own, which ops call unwatched."""
+    kind = type(value)
+    if not is_users(kind) or is_ours(kind) or kind is Tensor:
+        return False
+    found = static_attribute(kind, "__torch_function__")
+    return found not in (ABSENT, DISABLED, static_attribute(Tensor, "__torch_function__"))
 
 
 def title(function: Any) -> str:

@@ -8,6 +8,7 @@ first such reason, after which the Watch passes everything through.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import types
 from collections.abc import Callable
@@ -19,8 +20,23 @@ from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
 from jitgrad.compiler.instrument import WATCH, outer_names, rewritten
-from jitgrad.compiler.notes import HOOKS, Notes
-from jitgrad.compiler.trust import OF_C, PURE, is_ours, is_watched, module_of, static_attribute, title
+from jitgrad.compiler.modes import modes_read_by
+from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.tensor_notes import HOOKS
+from jitgrad.compiler.trust import (
+    OF_C,
+    PURE,
+    has_special,
+    has_state,
+    is_callable_object,
+    is_ours,
+    is_programs,
+    is_users,
+    is_watched,
+    module_of,
+    static_attribute,
+    title,
+)
 from jitgrad.core.device import device
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.layout import Size
@@ -91,6 +107,8 @@ class Watch(BuiltinCalls):
         for name in reads:
             if name in own:
                 notes.know(own[name]) if ours else notes.item(own, name, own[name])
+            elif not ours:  # a built-in, or nothing so far
+                notes.has(own, name)
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             with contextlib.suppress(ValueError):  # of a variable that has no value yet
@@ -117,12 +135,13 @@ class Watch(BuiltinCalls):
 
     def _object(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call an object that is no function: a partial, a module, another compiled function."""
-        if isinstance(function, functools.partial):
+        if isinstance(function, functools.partial) and not is_callable_object(function):
             if self.notes.is_known(function):
                 self.notes.contents(function.keywords)
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         if isinstance(function, functools._lru_cache_wrapper):
             return self._remembered(function, args, kwargs)
+        self.notes.of_class(type(function), "__call__")
         called = static_attribute(type(function), "__call__")
         if not isinstance(called, types.FunctionType):
             self.notes.fail(f"it calls {title(function)}, of which nothing is known")
@@ -134,9 +153,12 @@ class Watch(BuiltinCalls):
         return self._primitive(function, args, kwargs)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function whose results functools keeps: by plain arguments the kept result is a constant."""
-        if not all(map(_is_plain, (*args, *kwargs.values()))):
-            return self.call(function.__wrapped__, *args, **kwargs)
+        """Call a function whose results functools keeps: by plain arguments the kept result is asked for each time."""
+        others = [v for v in (*args, *kwargs.values()) if not _is_plain(v)]
+        if others and all(isinstance(v, Tensor) and self.notes.is_another(v) for v in others):
+            return self.call(function.__wrapped__, *args, **kwargs)  # of other tensors each time nothing is kept yet
+        if others:
+            self.notes.fail(f"it calls {title(function)}, whose results are kept, by objects from outside")
         launches: list[Any] = []
 
         def launched(*launch: Any) -> None:
@@ -149,7 +171,10 @@ class Watch(BuiltinCalls):
             observers.remove(launched)
         if launches:  # which later calls don't repeat
             self.notes.fail(f"the first call of {title(function)}, whose results are kept, computes tensors")
-        self.notes.know(result)
+        if (function.__module__ or "").startswith("jitgrad."):
+            self.notes.know(result)
+        else:
+            self.notes.kept(function, args, kwargs, result)
         return result
 
     def _method(self, method: types.MethodType, args: Any, kwargs: Any) -> Any:
@@ -184,8 +209,12 @@ class Watch(BuiltinCalls):
             return self.builtin(cls, args, kwargs)
         if _is_named_tuple(cls):  # which keeps what it gets and calls none of it
             return self._unfollowed(cls, args, kwargs)
+        if is_users(cls):
+            self._refuse_making(cls)
         if is_ours(cls) or issubclass(cls, (BaseException, tuple, np.generic)):
             return self._primitive(cls, args, kwargs)
+        for name in ("__init__", "__new__"):
+            self.notes.of_class(cls, name)
         init, plain = cls.__init__, cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         if isinstance(init, types.FunctionType) and plain:
             obj = cls.__new__(cls)
@@ -194,14 +223,28 @@ class Watch(BuiltinCalls):
         self.notes.fail(f"it makes a {cls.__name__}, of which nothing is known")
         return cls(*args, **kwargs)
 
+    def _refuse_making(self, cls: type) -> None:
+        """Note that an object's class has methods that Python calls by itself."""
+        names = ["__del__", *(("__init__", "__new__") if issubclass(cls, (BaseException, tuple)) else ())]
+        for name in names:
+            self.notes.of_class(cls, name)
+            if isinstance(getattr(cls, name, None), types.FunctionType):
+                self.notes.fail(f"it makes a {cls.__name__}, whose {name} isn't followed")
+
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
+        for ask, asked in modes_read_by(function):
+            notes.kept(ask, asked, {}, ask(*asked))
         for value in (*args, *kwargs.values()):
             if read and isinstance(value, Tensor):
                 notes.tensor_attribute(value, read)
-            if isinstance(static_attribute(type(value), "__call__"), types.FunctionType) and notes.is_known(value):
+            if has_special(value, ("__getitem__", "__iter__")):
+                notes.fail(f"it gives a {type(value).__name__} to {title(function)}, where it isn't followed")
+            if is_callable_object(value) and (notes.is_known(value) or not is_ours(type(value))):
                 notes.fail(f"it gives {title(value)} to {title(function)}, where it isn't followed")
+        if not isinstance(function, (type, types.FunctionType)):
+            self.given(function)
         return self._unfollowed(function, args, kwargs)
 
     def _unfollowed(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -235,11 +278,26 @@ class Watch(BuiltinCalls):
                 self.notes.cell(cell, value)
                 return types.CellType(self.prepared(value))
             return types.CellType(self._with_watched_cells(value)) if value is not function else cell
-        method = isinstance(value, types.MethodType)
-        if method or isinstance(static_attribute(type(value), "__call__"), types.FunctionType):
+        if isinstance(value, functools.partial):
+            self.notes.cell(cell, value)
+            return types.CellType(self.given(value))
+        if has_state(value) and any(map(is_programs, vars(value).values())):
+            self.notes.cell(cell, value)
+            return types.CellType(self._with_watched_attributes(value))
+        if isinstance(value, types.MethodType) or is_callable_object(value):
             if not is_ours(type(value)):
                 self.notes.fail(f"{title(function)} calls {title(value)}, which isn't followed there")
         return cell
+
+    def _with_watched_attributes(self, obj: Any) -> Any:
+        """An object of jitgrad's that calls a user's functions, as what ``vmap(f)`` makes, calling the watched ones."""
+        made = copy.copy(obj)
+        for name, value in [pair for pair in vars(obj).items() if is_programs(pair[1])]:
+            self.notes.attribute(obj, name, value)
+            if callable(value) and not isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+                value = value.__call__
+            setattr(made, name, self.given(value))
+        return made
 
     def _numpy(self, function: Any, args: Any, kwargs: Any) -> Any:
         if any(isinstance(a, (np.ndarray, Tensor, list)) for a in (*args, *kwargs.values())):

@@ -42,10 +42,10 @@ def vmap(
         )
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    call = _Call(func, in_dims, out_dims, randomness)
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        call = _Call(func, in_dims, out_dims, randomness)  # here: ``func`` is a variable that compile finds and follows
         given, dims, structure, size = call.inputs(args, kwargs)
         leaves = [v if d is None else _batch_to_front(v, d) for v, d in zip(given, dims, strict=True)]
         if chunk_size is not None and size > chunk_size:

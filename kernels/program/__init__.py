@@ -22,10 +22,12 @@ from jitgrad.kernels.program.object_words import (
     Row,
     Rows,
     words_of_cell,
+    words_of_class,
     words_of_dict,
     words_of_list,
     words_of_own_dict,
     words_of_references,
+    words_of_type,
 )
 from jitgrad.kernels.program.dependences import Access, Launch, accesses, written_elements
 from jitgrad.kernels.program.passes import Passes, improved
@@ -34,6 +36,6 @@ from jitgrad.kernels.program.ranges import Ranges
 
 __all__ = [
     "Access", "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Ranges", "Row", "Rows",
-    "accesses", "address_of", "extent_of", "improved", "is_array", "is_on_device", "words_of_cell", "words_of_dict",
-    "words_of_list", "words_of_own_dict", "words_of_references", "written_elements",
+    "accesses", "address_of", "extent_of", "improved", "is_array", "is_on_device", "words_of_cell", "words_of_class",
+    "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references", "words_of_type", "written_elements",
 ]  # fmt: skip

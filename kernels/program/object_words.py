@@ -1,10 +1,10 @@
-"""Whether objects of Python are as they were, by words of their memory: dictionaries, lists, cells, reference counts.
+"""Whether objects of Python are as they were, by words of memory: dictionaries, lists, cells, classes, counts.
 
 To compare an attribute takes Python 20 to 30 ns, and a training step depends on hundreds. CPython gives a dictionary
-another version with every change (PEP 509, up to 3.13), and lays out lists and cells in a way that its headers publish,
-so compiled code compares all of them in the time of one attribute. The addresses are those of objects that the caller
-keeps alive, and the words are read while it holds the GIL. Each layout is tried before it is relied upon: where Python
-has another one, ``words_of_dict`` and the others return None.
+another version with every change (PEP 509, up to 3.13), a class too, and lays out lists and cells in a way that its
+headers publish, so compiled code compares all of them in the time of one attribute. The addresses are those of objects
+that the caller keeps alive, and the words are read while it holds the GIL. Each layout is tried before it is relied
+upon: where Python has another one, ``words_of_dict`` and the others return None.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from typing import Any
 
 from jitgrad.kernels.program.executor import functions
 
-__all__ = ["Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list", "words_of_own_dict", "words_of_references"]
+__all__ = [
+    "Row", "Rows", "words_of_cell", "words_of_class", "words_of_dict", "words_of_list", "words_of_own_dict",
+    "words_of_references", "words_of_type",
+]  # fmt: skip
 
 Row = tuple[int, int, int]  # (address, offset, word), see `executor.first_changed`
 _HEAD = object.__basicsize__
+_CLASS_VERSION = 384  # where ``tp_version_tag`` is in a class: 0 from each change to the next lookup
 _MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT: ``__dict__`` is referred to three words in front of the object
 
 
@@ -62,6 +66,29 @@ def _lists_are_known() -> bool:
     )  # fmt: skip
 
 
+@functools.cache
+def _classes_have_versions() -> bool:
+    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return False
+
+    class Base:
+        pass
+
+    class Tried(Base):
+        pass
+
+    found = []
+    for change in (lambda: None, lambda: setattr(Base, "x", 1), lambda: setattr(Base, "x", 2), lambda: None):
+        change()
+        found.append(_class_version(Tried))
+    return 0 not in found and len(set(found)) == 3 and found[2] == found[3]
+
+
+def _class_version(kind: type) -> int:
+    hasattr(kind, "__init__")  # a lookup in the class, which gives it its version
+    return ctypes.c_uint32.from_address(id(kind) + _CLASS_VERSION).value
+
+
 def words_of_dict(obj: dict[Any, Any]) -> list[Row] | None:
     """What stays as it is while nothing is assigned in a dictionary or deleted from it."""
     if not isinstance(obj, dict) or not _dicts_have_versions():
@@ -80,17 +107,31 @@ def words_of_own_dict(owner: Any) -> list[Row] | None:
     return [*inside, (place, -1, id(own))]
 
 
-def words_of_list(obj: list[Any]) -> list[Row] | None:
-    """What stays as it is while a list has the same items."""
+def words_of_type(obj: Any) -> list[Row] | None:
+    """What stays as it is while an object is of the same class, which the caller keeps alive as well."""
+    place = id(obj) + _HEAD - 8
+    return [(place, -1, _word(place))] if _word(place) == id(type(obj)) else None
+
+
+def words_of_list(obj: list[Any], items: Sequence[Any]) -> list[Row] | None:
+    """What stays as it is while a list has these items, which the caller keeps alive: they are told by address."""
     if type(obj) is not list or not _lists_are_known():
         return None
-    items = id(obj) + _HEAD + 8
-    return [(id(obj) + _HEAD, -1, len(obj)), *((items, 8 * k, id(item)) for k, item in enumerate(obj))]
+    place = id(obj) + _HEAD + 8
+    return [(id(obj) + _HEAD, -1, len(items)), *((place, 8 * k, id(item)) for k, item in enumerate(items))]
 
 
-def words_of_cell(obj: Any) -> list[Row] | None:
-    """What stays as it is while a variable of a function has the same value."""
-    return [(id(obj) + _HEAD, -1, id(obj.cell_contents))] if _lists_are_known() else None
+def words_of_cell(obj: Any, value: Any) -> list[Row] | None:
+    """What stays as it is while a variable of a function has this value, which the caller keeps alive."""
+    return [(id(obj) + _HEAD, -1, id(value))] if _lists_are_known() else None
+
+
+def words_of_class(kind: type) -> list[Row] | None:
+    """What stays as it is while nothing is assigned in a class or a base of it; None for one that changed too often."""
+    if not _classes_have_versions() or not _class_version(kind):
+        return None
+    place = id(kind) + _CLASS_VERSION
+    return [(place, -1, _word(place))]
 
 
 def words_of_references(obj: Any, count: int) -> list[Row] | None:

@@ -24,8 +24,9 @@ class Program:
     """Rows that are ready to run.
 
     ``slots``: the numbers of the slots that have to be bound; ``device_slots``: of those that get arrays on a device,
-    which ``device`` binds. ``brief``: whether a run is so short that it need not let go of Python's lock. A program
-    has one set of words: two runs at once are the caller's to prevent.
+    which ``device`` binds. ``brief``: whether a run is so short that it need not let go of Python's lock. ``reached``:
+    the row in front of which all is done, or will be before anything is raised but by that row: an interrupt comes when
+    compiled code returns. A program has one set of words: two runs at once are the caller's to prevent.
     """
 
     def __init__(self, made: Any):
@@ -45,6 +46,7 @@ class Program:
         self.slots, self.device, self.device_slots = sorted(made.cells), made.device, made.device.slots
         self._run_rows = functions()[1]
         self._where, self._count = address_of(self.table), len(made.rows)
+        self.forget_failure()
         short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
         self.brief = short and not made.calls and not made.uses_blas and not made.timed
         self._names = made.names
@@ -111,6 +113,7 @@ class Program:
 
     def _timed_rows(self, first: int, last: int) -> None:
         for row in range(first, last):
+            self.reached = row + 1
             start = time.perf_counter()
             failed = self._run_rows(self._where, row, row + 1)
             self._seconds[row] += time.perf_counter() - start
@@ -121,9 +124,14 @@ class Program:
         if self._seconds:
             self._timed_rows(first, last)
             return
+        self.reached = last
         failed = self._run_rows(self._where, first, last)
         if failed >= 0:
             self.fail(failed)
+
+    def forget_failure(self) -> None:
+        """Let ``reached`` be the end, as it is when a run that compiled code does at once is interrupted."""
+        self.reached = self._count
 
     def fail(self, row: int) -> None:
         """Raise the error that a row has left."""

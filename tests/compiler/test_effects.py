@@ -26,6 +26,7 @@ def case(make):
 def _on(state, *functions):
     """Functions of (state, x), each with a state of its own."""
     for function in functions:
+
         def make(function=function):
             own = state()
             return lambda x: function(own, x), lambda: own
@@ -287,6 +288,70 @@ def exchanged_tensors():
         return x + own.a
 
     return function, lambda: (own.a.tolist(), own.b.tolist())
+
+
+@case
+def containers_changed_by_functions_of_operator():
+    own = SimpleNamespace(named={"a": 0}, items=[0])
+
+    def function(x):
+        operator.setitem(own.named, "a", own.named["a"] + 1)
+        operator.iadd(own.items, [1])
+        operator.delitem(own.items, 0)
+        return x * 2
+
+    return function, lambda: (dict(own.named), list(own.items))
+
+
+@case
+def containers_changed_in_place():
+    own = SimpleNamespace(named={}, numbers=set(), items=[])
+
+    def function(x):
+        own.named |= {len(own.named): 1}
+        own.numbers |= {len(own.numbers)}
+        own.items += [1]
+        return x * 2
+
+    return function, lambda: (dict(own.named), set(own.numbers), list(own.items))
+
+
+def _counting(read, counts=lambda kind, own: own):
+    """A counter that is read by another way than the one by which it is counted."""
+
+    def make():
+        class Kind:
+            n = 0
+
+            @property
+            def number(self):
+                return self._number
+
+            @number.setter
+            def number(self, value):
+                self._number = value
+
+        own = Kind()
+        own._number = 0
+
+        def function(x):
+            counts(Kind, own).n += 1
+            own.number += 1
+            return x * read(own)
+
+        return function, lambda: (Kind.n, own.n, own._number)
+
+    return make
+
+
+for name, make in {
+    "counter_of_the_class": _counting(lambda own: own.n, lambda kind, own: kind),
+    "counter_in_the_own_dict": _counting(lambda own: own.__dict__["n"]),
+    "counter_by_property": _counting(lambda own: own.number),
+    "counter_that_nothing_reads": _counting(lambda own: 2),
+}.items():
+    make.__name__ = name
+    case(make)
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.__name__)

@@ -212,3 +212,81 @@ def test_a_loss_whose_graph_has_been_freed():
         with pytest.raises(RuntimeError, match="second time"):
             grad(loss, W)
     assert compiled._variants
+
+
+def _leaf_and_node():
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    return leaf, leaf.view_as(leaf).grad_fn.next_functions[0][0]
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["from_outside", "argument"])
+@pytest.mark.parametrize("kind", ["register_hook", "register_prehook"])
+def test_hooks_on_the_node_of_a_leaf(kind, given):
+    leaf, node = _leaf_and_node()
+    calls = []
+
+    def step(leaf):
+        leaf.grad = None
+        (leaf * 2).sum().backward()
+
+    compiled = torch.compile(step if given else lambda: step(leaf))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for k in range(8):
+            if k == 3:
+                handle = getattr(node, kind)(lambda *grads: calls.append(1))
+            if k == 6:
+                handle.remove()
+            compiled(*[leaf] * given)
+            assert leaf.grad.tolist() == [2.0, 2.0] and len(calls) == min(max(k - 2, 0), 3)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_written_argument_that_shares_its_counter_with_one_that_backward_needs(inside):
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+
+    def step(a, b):
+        loss = (a * weight).sum()
+        b.add_(1)
+        if inside:
+            loss.backward()
+        return loss
+
+    compiled = torch.compile(step)
+
+    def outcome(function, shared):
+        base = torch.arange(4.0)
+        weight.grad = None
+        a, b = (base[:2], base[2:]) if shared else (base[:2].clone(), base[2:].clone())
+        try:
+            loss = function(a, b)
+            if not inside:
+                loss.backward()
+        except RuntimeError as error:
+            return str(error)[:60]
+        return loss.item(), weight.grad.tolist(), b.tolist()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for shared in (False, False, True, True, False):
+            assert outcome(compiled, shared) == outcome(step, shared)
+
+
+def test_a_written_view_of_what_has_become_a_leaf_that_requires_grad():
+    def double(x):
+        x.mul_(2)
+        return x.sum()
+
+    compiled = torch.compile(double)
+
+    def outcome(function, required):
+        base = torch.tensor([1.0, 2.0, 3.0])
+        view = base[:2]
+        base.requires_grad_(required)
+        try:
+            return function(view).item()
+        except RuntimeError as error:
+            return str(error)[:60]
+
+    for required in (False, False, True, True, False):
+        assert outcome(compiled, required) == outcome(double, required)

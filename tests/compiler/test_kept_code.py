@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import jitgrad as torch
-from jitgrad.compiler import instrument
+from jitgrad.compiler import definitions, instrument
 
 FORWARD = torch.nn.Linear.forward
 
@@ -19,7 +19,7 @@ def rewrite(tmp_path, monkeypatch):
 
     def call(function):
         instrument._rewritten_code.cache_clear()
-        return instrument._rewritten_code(function.__code__, function.__qualname__, None)
+        return instrument._rewritten_code(function.__code__, function.__code__.co_filename, function.__qualname__, None)
 
     call.asked = []
     yield call
@@ -58,10 +58,11 @@ def test_a_damaged_file_is_written_again(rewrite, tmp_path):
     assert file.read_bytes() == whole
 
 
-def test_what_is_made_of_another_text_is_not_kept(rewrite, tmp_path, monkeypatch):
+def test_nothing_is_made_of_another_text(rewrite, tmp_path, monkeypatch):
     edited = ast.parse("def forward(self, input):\n    return F.linear(input, self.weight, None)").body[0]
-    monkeypatch.setattr(instrument, "definition", lambda code: edited)
-    rewrite(FORWARD)
+    monkeypatch.setattr(definitions, "_found", lambda tree, code: edited)
+    with pytest.raises(definitions.NotRewritable, match="has changed"):
+        rewrite(FORWARD)
     assert not files(tmp_path)
 
 

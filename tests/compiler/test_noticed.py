@@ -1,6 +1,7 @@
 """What a function reads of Python's objects, in all the ways there are: a change of it is noticed by the next call."""
 
 import functools
+import warnings
 from collections import Counter, OrderedDict, UserDict, deque
 from types import SimpleNamespace
 
@@ -162,6 +163,24 @@ def item_of_a_deque():
 
 
 @case
+def dictionary_with_an_order_of_its_own():
+    class Sorted(dict):
+        backwards = False
+
+        def __iter__(self):
+            return iter(sorted(self.keys(), reverse=self.backwards))
+
+    settings = Sorted(a=1.0, b=2.0)
+
+    def function(x):
+        for key in settings:
+            x = (x + 1) * settings[key]
+        return x
+
+    return function, lambda: setattr(settings, "backwards", True)
+
+
+@case
 def counter():
     counts = Counter(a=2)
     return lambda x: x * counts["a"] * counts.total(), lambda: counts.update("a")
@@ -273,6 +292,22 @@ def test_a_change_is_noticed(make, cut):
     check_noticed(*make(), cut)
 
 
+@pytest.mark.parametrize("kind", ["list", "cell"])
+def test_another_number_at_the_address_of_an_equal_one_is_noticed(kind):
+    """Items of lists and variables are told by address: an equal number in their place lives as long as it is that."""
+    scale, scales = float("2.0"), [float("2.0")]
+
+    def assign(value):
+        nonlocal scale
+        scale, scales[0] = (value, scales[0]) if kind == "cell" else (scale, value)
+
+    compiled = torch.compile((lambda x: x * scales[0]) if kind == "list" else (lambda x: x * scale))
+    for number in ("2.0", "2.0", "2.00", "3.0", "2.000", "4.0"):
+        assign(None)
+        assign(float(number))
+        assert compiled(torch.ones(2)).tolist() == [float(number)] * 2
+
+
 def test_lambdas_on_one_line_are_told_apart():
     double, triple, inner = lambda x: x * 2, lambda x: x * 3, lambda x: (lambda x: x + 1)(x) * 5
     for function in (double, triple, inner):
@@ -280,3 +315,72 @@ def test_lambdas_on_one_line_are_told_apart():
         for _ in range(3):
             assert compiled(torch.ones(2)).tolist() == function(torch.ones(2)).tolist()
         assert len(compiled._variants) == 1
+
+
+class Equal:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def _product(x, numbers):
+    for number in numbers:
+        x = x * number
+    return x
+
+
+EXCHANGED = {
+    "set": ({1}, lambda held: (held.clear(), held.add(1.0)), _product),
+    "deque": (deque([0.0]), lambda held: (held.clear(), held.append(-0.0)), lambda x, held: x / held[0]),
+    "deque_of_tensors": (
+        deque([torch.tensor([1.0, 2.0])]),
+        lambda held: held.append(held.pop() + torch.tensor([0.0, 1.0])),
+        lambda x, held: sum([x * t for t in held]),
+    ),
+    "deque_of_objects": (
+        deque([Equal(2)]),
+        lambda held: held.append(Equal(3 * held.pop().scale)),
+        lambda x, held: sum([x * item.scale for item in held]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_equal_items_do_not_stand_for_each_other(name):
+    held, change, function = EXCHANGED[name]
+    x = torch.tensor([1, 2])
+    compiled = torch.compile(lambda x: function(x, held))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for k in range(6):
+            if k == 3:
+                change(held)
+            assert str(compiled(x)) == str(function(x, held))
+
+
+def test_an_equal_tensor_in_a_deque_is_the_one_written_to():
+    held = deque([torch.tensor(2.0)])
+
+    @torch.compile
+    def function(x):
+        for tensor in held:
+            tensor.add_(1)
+        return x * 2
+
+    for _ in range(3):
+        function(torch.ones(2))
+    old, held[0] = held[0], held[0].clone()
+    for _ in range(3):
+        function(torch.ones(2))
+    assert (old.item(), held[0].item()) == (5.0, 8.0)
+
+
+def test_signs_of_complex_zeros_are_told_apart():
+    x = torch.complex(torch.tensor([-1.0]), torch.tensor([-0.0]))
+    compiled = torch.compile(lambda number: (x + number).sqrt())
+    for number in (complex(0, -0.0), complex(0, -0.0), complex(0, 0.0), complex(0, -0.0)):
+        assert str(compiled(number)) == str((x + number).sqrt())
