@@ -124,8 +124,7 @@ def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
     """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``."""
     program = adjoint.program
     # The reverse sweep may assign to variables and put memory back that hold results.
-    assigned = {n.id for n in ast.walk(parse("\n".join(adjoint.reverse) or "pass"))
-                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    assigned = _assigned(adjoint.reverse)
     taken = {*program.kinds, *assigned, *adjoint.seeds.values()}
     results, saved = [], []
     for o in program.outputs if values else ():
@@ -166,13 +165,14 @@ def _kept_names(adjoint: Adjoint) -> list[str]:
             read[node.id] = None
         elif isinstance(node.ctx, ast.Store):
             stored.add(node.id)
-    made = {n.id for n in ast.walk(parse("\n".join(adjoint.forward))) if isinstance(n, ast.Name)}
-    return [n for n in read if n in made and n not in _MODULES]
+    made = _assigned(adjoint.forward)  # all else that is read is a function, a module or an exception
+    return [n for n in read if n in made]
 
 
-_MODULES = {
-    "np", "math", "len", "range", "max", "min", "abs", "int", "float", "bool", "inf", "nan", "round", *HELPERS,
-}  # fmt: skip
+def _assigned(lines: list[str]) -> set[str]:
+    """The names that a text assigns to."""
+    names = (n for n in ast.walk(parse("\n".join(lines) or "pass")) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _in_order(tree: ast.AST) -> list[ast.Name]:

@@ -296,6 +296,24 @@ def test_checkpoints_change_nothing_but_memory():
         jitgrad.differentiable(overwriting, checkpoint=0)
 
 
+def stepped(x, n):
+    y = x.copy()
+    for _ in range(n):
+        if y[0] < -1e6:
+            raise ValueError("diverged")
+        y = 0.5 * np.sin(y) + x * y[: x.shape[0]]
+    return y.sum()
+
+
+def test_checkpoints_around_errors():
+    plain, in_stretches = (jitgrad.differentiable(stepped, checkpoint=c) for c in (False, True))
+    x = variable(X)
+    a, b = (jitgrad.autograd.grad(f(x, 9), x)[0] for f in (plain, in_stretches))
+    assert jitgrad.equal(a, b)
+    with pytest.raises(ValueError, match="diverged"):
+        in_stretches(variable([-1e7, 0.0]), 9)
+
+
 module_level = jitgrad.differentiable(read_only)
 
 
