@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -179,10 +180,11 @@ class Names(Reductions):
             return False
         return loads(body[made[-1] : here + 1], other) == loads(self.scope.body, other)
 
-    def stored_names(self) -> set[str]:
-        """The names of arrays of this function into which it stores elements."""
-        names = {root(s) for s in stores(self.scope.body)}
-        for s in self.scope.body:
+    def stored_names(self, body: Sequence[ast.stmt] | None = None) -> set[str]:
+        """The names of arrays of this function into which it stores elements; body: those of its statements."""
+        body = self.scope.body if body is None else body
+        names = {root(s) for s in stores(body)}
+        for s in body:
             names |= {root(n.target) for n in ast.walk(s) if isinstance(n, ast.AugAssign)}
             for call in (n for n in ast.walk(s) if isinstance(n, ast.Call)):
                 function = self.scope.routine.resolve(call.func)

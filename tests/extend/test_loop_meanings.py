@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
+from jitgrad.kernels.codegen.source import SourceError
 
 X = np.array([0.3, -0.7, 1.2])
 
@@ -43,3 +44,67 @@ def remainders(x, y):
 @pytest.mark.parametrize("y", [0.47, -0.8])
 def test_remainders_with_the_sign_of_the_first(y):
     agrees(remainders, X, y)
+
+
+# -- loops over arrays whose names are given to others ------------------------------------------------
+
+
+def halves(x):
+    v, total = x * 1.0, 0.0
+    for k, e in enumerate(v):
+        total += e * (k + 1)
+        v = v * 0.5
+    return total + v[0]
+
+
+def halves_again(x):
+    v, total = x * 1.0, 0.0
+    for _ in range(2):
+        for e in v[1:]:
+            total += e
+            v = v * 0.5
+    return total
+
+
+def halves_of_rows(x):
+    m, total = np.outer(x, x), 0.0
+    for row, e in zip(m, x):
+        total += row.sum() * e
+        if e > 0:
+            m = m * 0.5
+    return total
+
+
+def exchanged(x):
+    v, w, total = x * 1.0, x * 2.0, 0.0
+    for e in v:
+        total += e
+        v, w = w, v
+    return total + v[1]
+
+
+def halves_in_place(x):
+    v, total = x * 1.0, 0.0
+    for e in v:
+        total += e
+        v *= 0.5
+    return total
+
+
+@pytest.mark.parametrize("function", [halves, halves_again, halves_of_rows, exchanged, halves_in_place])
+def test_a_loop_goes_through_the_array_that_it_began_with(function):
+    agrees(function, X)
+
+
+def stores_and_halves(x):
+    v, total = x * 1.0, 0.0
+    for e in v:
+        total += e
+        v[1] = 2.0
+        v = v * 0.5
+    return total
+
+
+def test_a_loop_that_stores_into_what_it_goes_through():
+    with pytest.raises(SourceError, match="goes through v, stores into it and gives its name to another array"):
+        jitgrad.numba_grad(stores_and_halves)(X)
