@@ -44,7 +44,8 @@ class Reductions(Calls):
         if function is np.outer:
             left, right = (self.in_memory(self.array(a), "copy") for a in node.args)
             at = lambda i: arithmetic(ast.Mult(), left.at(i[:1]), right.at(i[1:]))
-            return Array([left.shape[0], right.shape[0]], left.dtype, at, [], None, _bases(left, right))
+            shape, dtype = [left.shape[0], right.shape[0]], _product_dtype(left, right)
+            return Array(shape, dtype, at, [], None, _bases(left, right))
         if function is np.linalg.norm and len(node.args) == 1 and not node.keywords:
             return self.norm(self.settled(self.array(node.args[0])))
         if function is np.trace and len(node.args) == 1:
@@ -152,8 +153,8 @@ class Reductions(Calls):
             self.nest(shape, body)
 
         dtype = {"any": "bool", "all": "bool", "argmax": "int64", "argmin": "int64"}.get(kind, value.dtype)
-        if dtype == "bool" and kind in ("sum", "prod"):
-            dtype = "int64"
+        if kind in ("sum", "prod"):
+            dtype = _summed_dtype(dtype)
         if kind in ("mean", "var", "std") and not dtype.startswith("float"):
             dtype = "float64"
         return Array(shape, dtype, no_element, value.reads, None, set(value.scattered), make)
@@ -292,8 +293,7 @@ class Reductions(Calls):
 
             self.nest(value.shape, body)
 
-        dtype = "int64" if value.dtype == "bool" else value.dtype
-        return Array(value.shape, dtype, no_element, value.reads, None, _bases(value), make)
+        return Array(value.shape, _summed_dtype(value.dtype), no_element, value.reads, None, _bases(value), make)
 
     def joined_arrays(self, node: ast.Call) -> Array:
         """``np.concatenate`` along the first dimension."""
@@ -331,6 +331,11 @@ def _subscript(*parts: ast.expr) -> ast.Subscript:
 
 def _zero(kind: str) -> Scalar:
     return Scalar(constant(0.0 if kind == "float64" else 0), wider(kind, "int64"))
+
+
+def _summed_dtype(dtype: str) -> str:
+    """The dtype of a sum or product of many elements: integers of any size, and truths, add up to int64."""
+    return dtype if dtype.startswith("float") else "int64"
 
 
 def _added(values: Sequence[Scalar]) -> Scalar:

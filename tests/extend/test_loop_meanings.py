@@ -108,3 +108,33 @@ def stores_and_halves(x):
 def test_a_loop_that_stores_into_what_it_goes_through():
     with pytest.raises(SourceError, match="goes through v, stores into it and gives its name to another array"):
         jitgrad.numba_grad(stores_and_halves)(X)
+
+
+# -- dtypes of results --------------------------------------------------------------------------------
+
+
+def outer_of_counts(n, x):
+    return np.outer(n, x)[1, 2] * x[0] + np.sum(np.outer(x, n))
+
+
+def test_an_outer_product_is_of_both_dtypes():
+    agrees(outer_of_counts, np.array([2, 3, 4]), X)
+
+
+def sums_of_counts(m, x):
+    by_rows, by_columns, running = m.sum(axis=1), np.prod(m, axis=0), np.cumsum(m[0])
+    total = 0.0
+    for k in range(x.size):
+        total += (by_rows[k % 2] + by_columns[k] + running[k]) * x[k]
+    return total
+
+
+def sums_of_rows(m):
+    return np.sum(m, axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_sums_of_small_integers_do_not_wrap(dtype):
+    counts = np.array([[100, 90, 100], [120, 100, 90]], dtype)
+    agrees(sums_of_counts, counts, X)
+    assert jitgrad.differentiable(sums_of_rows)(counts).tolist() == [290, 310]
