@@ -8,6 +8,8 @@ import pytest
 import jitgrad
 from jitgrad.kernels.codegen.source import SourceError
 
+from .small_loops import variable
+
 X = np.array([0.3, -0.7, 1.2])
 
 
@@ -44,6 +46,31 @@ def remainders(x, y):
 @pytest.mark.parametrize("y", [0.47, -0.8])
 def test_remainders_with_the_sign_of_the_first(y):
     agrees(remainders, X, y)
+
+
+def powers(x, k):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] ** k + math.pow(x[i], k)
+    return total + np.sum(np.power(x, k))
+
+
+@pytest.mark.parametrize("k", [0, 1.0, 2, 3.0])
+def test_powers_of_zero(k):
+    at = [0.0, 2.0, -1.5]
+    found, expected = (derivatives(f, variable(at)) for f in (lambda x: jitgrad.differentiable(powers)(x, k), lambda x: 3 * (x**k).sum()))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def derivatives(function, x):
+    """The derivatives of orders 1 to 3 of sums over functions of one element each."""
+    found, value = [], function(x)
+    for _ in range(3):
+        if value.requires_grad:
+            (value,) = jitgrad.autograd.grad(value.sum(), x, create_graph=True)
+        found.append(value.detach().numpy() if value.requires_grad else np.zeros(3))
+    return found
 
 
 # -- loops over arrays whose names are given to others ------------------------------------------------
