@@ -56,8 +56,9 @@ def differentiable(
     tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
     and what to write instead.
 
-    Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes. A number written
-    over an element hides the one before; each operand's derivative is that of the branch that ran.
+    Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes; that of a norm
+    of zeros, or of a standard deviation of equal values, is 0. A number written over an element hides the one before;
+    each operand's derivative is that of the branch that ran.
     """
     if function is None:
         return lambda given: differentiable(

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitgrad.kernels.adjoint.calls import Calls
 from jitgrad.kernels.adjoint.known import DOTS, OVER
-from jitgrad.kernels.adjoint.operations import TABLE, both, compared, either, operated, truth
+from jitgrad.kernels.adjoint.operations import TABLE, both, choice, compared, either, operated, truth
 from jitgrad.kernels.adjoint.program import If, Refuse, Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, name, plus
@@ -207,11 +207,11 @@ class Reductions(Calls):
         )
         spread = self.total("sum", Array(value.shape, value.dtype, squared, value.reads))
         variance = Scalar(ast.BinOp(spread.expression, ast.Div(), self.count(value).expression), "float64")
-        return TABLE[np.sqrt](variance) if kind == "std" else variance
+        return _root(self.temporary("variance", variance)) if kind == "std" else variance
 
     def norm(self, value: Array) -> Scalar:
         squares = lambda i: Scalar(ast.Call(name("square"), [converted(value.at(i), "float64")], []), "float64")
-        return TABLE[np.sqrt](self.total("sum", Array(value.shape, value.dtype, squares, value.reads)))
+        return _root(self.total("sum", Array(value.shape, value.dtype, squares, value.reads)))
 
     def place_of(self, kind: str, value: Array) -> Scalar:
         """The index of the largest or smallest element: the first of several."""
@@ -331,6 +331,12 @@ def _subscript(*parts: ast.expr) -> ast.Subscript:
 
 def _zero(kind: str) -> Scalar:
     return Scalar(constant(0.0 if kind == "float64" else 0), wider(kind, "int64"))
+
+
+def _root(squares: Scalar) -> Scalar:
+    """The root of a sum of squares. Where all of them are 0 its derivative counts as 0, as that of ``abs`` does."""
+    none = compared(ast.Eq(), squares, Scalar(constant(0.0), "float64"))
+    return choice(none, Scalar(constant(0.0), "float64"), TABLE[np.sqrt](squares))
 
 
 def _summed_dtype(dtype: str) -> str:

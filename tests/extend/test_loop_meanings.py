@@ -58,7 +58,8 @@ def powers(x, k):
 @pytest.mark.parametrize("k", [0, 1.0, 2, 3.0])
 def test_powers_of_zero(k):
     at = [0.0, 2.0, -1.5]
-    found, expected = (derivatives(f, variable(at)) for f in (lambda x: jitgrad.differentiable(powers)(x, k), lambda x: 3 * (x**k).sum()))
+    op = jitgrad.differentiable(powers)
+    found, expected = (derivatives(f, variable(at)) for f in (lambda x: op(x, k), lambda x: 3 * (x**k).sum()))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
 
@@ -71,6 +72,19 @@ def derivatives(function, x):
             (value,) = jitgrad.autograd.grad(value.sum(), x, create_graph=True)
         found.append(value.detach().numpy() if value.requires_grad else np.zeros(3))
     return found
+
+
+def spreads(x):
+    total = np.linalg.norm(x) + np.std(x) * 2
+    for i in range(3):
+        total += np.linalg.norm(x - i) * (np.outer(x, x).std(axis=0)[i] + 1)
+    return total
+
+
+def test_norms_and_deviations():
+    agrees(spreads, X)
+    gradient = jitgrad.numba_grad(spreads)
+    np.testing.assert_allclose(gradient(np.zeros(3)), [-2 / math.sqrt(3)] * 3)  # of the norms of -1 and of -2 alone
 
 
 # -- loops over arrays whose names are given to others ------------------------------------------------
