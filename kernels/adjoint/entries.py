@@ -141,21 +141,26 @@ class Derivation:
         for each output of floats, whether or not it depends on what is wanted.
         """
         adjoint = self.adjoint(wanted)
-        function = gradient_function(adjoint, values)
-        function.parameters = [*self.program.parameters]
+        seeds = {} if ones else {n: adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in self.floats()}
+        function = gradient_function(adjoint, values, self._of_shapes("seed", seeds))
+        function.parameters = [*self.program.parameters, *seeds.values()]
         if ones:
             function.lines = [*(f"{seed} = 1.0" for seed in adjoint.seeds.values()), *function.lines]
-        else:
-            floats = [n for n in self.program.outputs if self.program.kinds[n].floating]
-            function.parameters += [adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in floats]
         return self._text("gradient", function)
 
     def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
         """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
         tangent = self.tangent(wanted, True)
         function, own = tangent._values(), self.program.parameters
-        function.parameters = [*own, *(n for n in function.parameters if n not in own)]
+        directions = [n for n in function.parameters if n not in own]
+        function.parameters = [*own, *directions]
+        checks = self._of_shapes("direction", dict(zip(wanted, directions, strict=True)))
+        function.lines = [*checks, *function.lines]
         return tangent._text("", function)
+
+    def floats(self) -> list[str]:
+        """The outputs that have derivatives."""
+        return [n for n in self.program.outputs if self.program.kinds[n].floating]
 
     # -- what is derived ----------------------------------------------------------------------------
 
@@ -205,6 +210,15 @@ class Derivation:
                 stores += [f"if {result}.shape != {given[k]}.shape:", f"    raise ValueError({what!r})"]
             stores.append(f"{given[k]}[...] = {result}")
         return Function([*function.parameters, *given], [*function.lines, *stores], None)
+
+    def _of_shapes(self, what: str, given: dict[str, str]) -> list[str]:
+        """Lines by which each of these arrays, by the array that it belongs to, must have that one's shape."""
+        lines: list[str] = []
+        for n, other in given.items():
+            if self.program.kinds[n].ndim is not None:
+                error = f"ValueError({f'the {what} of {n!r} must have its shape'!r}, {other}.shape, {n}.shape)"
+                lines += [f"if {other}.shape != {n}.shape:", f"    raise {error}"]
+        return lines
 
     def _checked(self, forms: Forms) -> Callable[..., Any]:
         def make() -> tuple[list[str], list[tuple[str, str, int]]]:

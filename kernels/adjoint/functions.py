@@ -8,6 +8,7 @@ two, for a graph that asks for the gradients later; what the first keeps for the
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.program import Program
@@ -120,8 +121,11 @@ def reverse_function(adjoint: Adjoint) -> Function:
     return Function(parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
 
 
-def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
-    """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``."""
+def gradient_function(adjoint: Adjoint, values: bool = True, between: Sequence[str] = ()) -> Function:
+    """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``.
+
+    between: lines of the caller's between the sweeps, where results have their shapes.
+    """
     program = adjoint.program
     # The reverse sweep may assign to variables and put memory back that hold results.
     assigned = _assigned(adjoint.reverse)
@@ -133,7 +137,7 @@ def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
     copied = program.outputs if values else program.parameters
     saved += [f"{o} = {o}.copy()" for o in copied if o in adjoint.restored and o in program.outputs]
     parameters = [*program.parameters, *adjoint.seeds.values()]
-    lines = [*adjoint.forward, *saved, *adjoint.reverse]
+    lines = [*adjoint.forward, *between, *saved, *adjoint.reverse]
     return Function(parameters, lines, [*results, *_gradients(adjoint)])
 
 

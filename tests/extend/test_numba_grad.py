@@ -141,6 +141,39 @@ def test_indices_are_compared_without_tensors():
         op.adjoint(X, 1, 1.0)
 
 
+def scaled_squares(x, a):
+    y = np.zeros(x.size)
+    for i in range(x.size):
+        y[i] = a * x[i] ** 2
+    return y, a * x[0]
+
+
+def test_shapes_of_seeds_and_directions():
+    """Those of arrays are compared: foreign memory would be read otherwise."""
+    op = jitgrad.differentiable(scaled_squares)
+    with pytest.raises(ValueError, match=r"adjoint\(\): the seed of 'y' must have its shape \(3,\), but has \(2,\)"):
+        op.adjoint(X, 2.0, np.ones(2), 1.0)
+    with pytest.raises(ValueError, match="the seed of 'y' must have 1 dimensions, but has 2"):
+        op.adjoint(X, 2.0, np.ones((3, 3)), 1.0)
+    with pytest.raises(ValueError, match="the seed of 'result' must have 0 dimensions, but has 1"):
+        op.adjoint(X, 2.0, np.ones(3), np.ones(3))
+    with pytest.raises(TypeError, match=r"a seed of each of \['y', 'result'\] is wanted, but got 1"):
+        op.adjoint(X, 2.0, np.ones(3))
+    with pytest.raises(ValueError, match=r"the direction of 'x' must have its shape .3,., but has .4,."):
+        op.tangent(X, 2.0, np.ones(4), 1.0)
+    with pytest.raises(ValueError, match="the direction of 'a' must have 0 dimensions, but has 1"):
+        op.tangent(X, 2.0, np.ones(3), np.ones(3))
+    adjoint = op.adjoint
+
+    @numba.njit
+    def caller(x, seed):
+        return adjoint(x, 2.0, seed, 0.0)[0]
+
+    np.testing.assert_allclose(caller(X, np.ones(3)), 4 * X)
+    with pytest.raises(ValueError, match="the seed of 'y' must have its shape"):
+        caller(X, np.ones(2))
+
+
 def in_the_middle(x, out, a):
     for i in range(x.shape[0]):
         out[i] = a * math.sin(x[i])
