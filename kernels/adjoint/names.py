@@ -13,7 +13,20 @@ from jitgrad.kernels.adjoint.reductions import Reductions
 from jitgrad.kernels.adjoint.routine import calls_into, shortened
 from jitgrad.kernels.adjoint.sizes import names_in
 from jitgrad.kernels.adjoint.state import leaves, loads
-from jitgrad.kernels.adjoint.values import Array, Conflict, Fixed, Items, Known, Place, Scalar, Span, Value, stored
+from jitgrad.kernels.adjoint.values import (
+    Array,
+    Conflict,
+    Fixed,
+    Items,
+    Known,
+    Place,
+    Scalar,
+    Span,
+    Value,
+    category,
+    stored,
+    wider,
+)  # fmt: skip
 from jitgrad.kernels.codegen.loop_faults import root, stores
 
 __all__ = ["Names", "changed_by", "names_of"]
@@ -146,6 +159,10 @@ class Names(Reductions):
             self.refuse(
                 node, f"gives the name {target} to an array of other dimensions: {shortened(node)}; use a new name"
             )
+        kind = category(value.dtype)
+        if wider(kind, category(now.dtype)) != category(now.dtype):  # its elements would be cut to integers
+            what = f"gives the name {target} of an array of {now.dtype} to one of {value.dtype}: {shortened(node)}"
+            self.refuse(node, f"{what}; make the first one of {kind}, or use a new name")
         if value.place is not None and not now.place.is_whole:
             self.scope.env[target] = self.lasting(node, target, value, value.place)
             return
