@@ -31,7 +31,8 @@ class Creation(Expressions):
             return self.filled(node, function)
         if function in (np.copy, np.ascontiguousarray, np.asarray) and len(node.args) == 1:
             value = self.array(node.args[0])
-            return value if function is np.asarray and value.place is not None else copied(value)
+            place = value.place if function is not np.copy else None
+            return value if place and (function is np.asarray or place.is_whole) else copied(value)
         if function is np.array:
             return self.listed(node)
         if function in (np.eye, np.identity):

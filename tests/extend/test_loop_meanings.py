@@ -179,3 +179,15 @@ def test_sums_of_small_integers_do_not_wrap(dtype):
     counts = np.array([[100, 90, 100], [120, 100, 90]], dtype)
     agrees(sums_of_counts, counts, X)
     assert jitgrad.differentiable(sums_of_rows)(counts).tolist() == [290, 310]
+
+
+def through_second_names(x):
+    v = x * 2.0
+    w, r = np.ascontiguousarray(v), np.ascontiguousarray(v[::-1])
+    w[0] = x[1] * x[2]
+    r[1] = 5.0
+    return v.sum() + v[0] * w[1] + r[0]
+
+
+def test_a_contiguous_array_is_itself():
+    agrees(through_second_names, X)
