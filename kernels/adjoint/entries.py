@@ -138,12 +138,16 @@ class Derivation:
         """(name, text) of ``(arguments, seeds...) -> (results..., gradients...)``, all of them arrays or numbers.
 
         values: whether results are returned. ones: whether the seeds are 1, and no parameters. Otherwise there is one
-        for each output of floats, whether or not it depends on what is wanted.
+        for each output of floats, whether or not it depends on what is wanted. What is wanted twice is returned twice.
         """
-        adjoint = self.adjoint(wanted)
+        adjoint = self.adjoint(tuple(dict.fromkeys(wanted)))
         seeds = {} if ones else {n: adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in self.floats()}
         function = gradient_function(adjoint, values, self._of_shapes("seed", seeds))
         function.parameters = [*self.program.parameters, *seeds.values()]
+        results = function.results or []
+        first = len(results) - len(adjoint.gradients)
+        found = dict(zip(adjoint.gradients, results[first:], strict=True))
+        function.results = [*results[:first], *(found[n] for n in wanted)]
         if ones:
             function.lines = [*(f"{seed} = 1.0" for seed in adjoint.seeds.values()), *function.lines]
         return self._text("gradient", function)

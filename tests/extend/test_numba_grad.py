@@ -174,6 +174,14 @@ def test_shapes_of_seeds_and_directions():
         caller(X, np.ones(2))
 
 
+def test_an_argument_that_is_wanted_twice():
+    assert jitgrad.numba_grad(plain_product, (0, -1, 0, 1), value=True)(2.0, 3.0) == (6.0, 3.0, 2.0, 3.0, 2.0)
+
+
+def plain_product(x, y):
+    return x * y
+
+
 def in_the_middle(x, out, a):
     for i in range(x.shape[0]):
         out[i] = a * math.sin(x[i])
