@@ -59,6 +59,9 @@ class DerivedOp:
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for inputs in the order of ``inputs``."""
+        if any(isinstance(v, np.ndarray) for v in values) and (grad_state.levels or self.wanted(values)):
+            # Backward reads them as they are now: unlike tensors they don't tell whether they were written to since.
+            values = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
         several = len(self.program(values).outputs) > 1
         if several not in self.made:
             self.made[several] = structured(

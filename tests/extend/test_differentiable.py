@@ -140,6 +140,24 @@ def test_an_input_that_changed_is_an_error():
         y.backward()
 
 
+def test_an_array_of_numpys_may_change_before_backward():
+    op = jitgrad.differentiable(weighted)
+    weights = np.array([1.0, 2.0, 3.0])
+    x = variable(X)
+    y = op(x, weights)
+    _, pullback = jitgrad.func.vjp(lambda v: op(v, weights), x.detach())
+    weights[:] = 0.0
+    y.backward()
+    assert x.grad.tolist() == pullback(jitgrad.tensor(1.0, dtype=jitgrad.float64))[0].tolist() == [1.0, 2.0, 3.0]
+
+
+def weighted(x, weights):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * weights[i]
+    return total
+
+
 def test_a_result_that_is_written_to_leaves_the_gradient():
     op = jitgrad.differentiable(powers)
     x = variable(X)
