@@ -245,10 +245,7 @@ class Creation(Expressions):
             cast = int if dtype.startswith(("int", "uint")) else bool if dtype == "bool" else float
             from jitgrad.kernels.adjoint.operations import TABLE
 
-            result = self.elementwise(node, TABLE[cast], [value])
-            assert isinstance(result, Array)
-            result.dtype = dtype
-            return result
+            return self.elementwise(node, TABLE[cast], [value], dtype)
         if method == "fill":
             self.store(node, value, self.scalar(node.args[0]))
             return Known(None)

@@ -191,3 +191,23 @@ def through_second_names(x):
 
 def test_a_contiguous_array_is_itself():
     agrees(through_second_names, X)
+
+
+def doubled_counts(n, x):
+    twice, m = n + n, n.copy()
+    for _ in range(2):
+        m = m * n
+    return np.sum(twice * x) + np.sum((n - m) * x) + np.sum(-n * x) + np.sum(n.astype(np.int32) * x)
+
+
+def doubled(n):
+    return n + n
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64])
+def test_integers_of_arrays_wrap_as_their_dtype_does(dtype):
+    """Beside numbers they don't: there NumPy and Numba differ."""
+    counts = np.array([100, 3, 7], dtype)
+    agrees(doubled_counts, counts, X)
+    found = jitgrad.differentiable(doubled)(counts)
+    assert found.dtype == dtype and found.tolist() == (counts + counts).tolist()
