@@ -363,9 +363,10 @@ def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
 
 
 def call_key(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What decides on a call but for the values of floats: layouts, shapes with dtypes, whole numbers, types."""
+    """What decides on a call but for floats' values: layouts, shapes with dtypes, whole numbers, truths, types."""
     return tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int
                   else int(v) if isinstance(v, np.integer)
+                  else (bool, bool(v)) if isinstance(v, (bool, np.bool_))  # True is equal to 1
                   else (v.shape, v.dtype) if isinstance(v, np.ndarray) else type(v) for v in values])  # fmt: skip
 
 

@@ -44,7 +44,8 @@ def differentiable(
 
     shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
-    first call with each combination of shapes and whole numbers, and in others where data decide on indices.
+    first call with each combination of shapes, whole numbers and truths, and in others where data decide on indices.
+    A float that picks a branch is none of these: check=True where only some branches keep within the arrays.
 
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
     function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward

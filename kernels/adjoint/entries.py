@@ -97,7 +97,7 @@ class Derivation:
         names = self._once("deciding", lambda: self._noted("deciding", make))
         kinds = self.program.kinds
         given = [n for n, f in zip(self.program.parameters, forms, strict=True) if f == NUMBER]
-        fixed = {n for n in given if kinds[n].dtype == "int64"}
+        fixed = {n for n in given if kinds[n].dtype in ("int64", "bool")}
         return CheckedCalls(check, self.program.parameters, set(names) - fixed)
 
     def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:

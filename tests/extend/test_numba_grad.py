@@ -141,6 +141,22 @@ def test_indices_are_compared_without_tensors():
         op.adjoint(X, 1, 1.0)
 
 
+def one_further(x, further):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i + 1] if further else x[i]
+    return total
+
+
+def test_truths_that_pick_a_branch_are_compared_too():
+    op = jitgrad.differentiable(one_further)
+    for x in (X, jitgrad.tensor(X)):
+        assert float(op(x, False)) == float(op(x, 0)) == X.sum()
+        for further in (True, 1, np.True_):
+            with pytest.raises(IndexError, match="index 3 is out of bounds"):
+                op(x, further)
+
+
 def scaled_squares(x, a):
     y = np.zeros(x.size)
     for i in range(x.size):
