@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-import numpy as np
-
-from jitgrad.kernels.adjoint.known import is_known
 from jitgrad.kernels.adjoint.program import Kind
 from jitgrad.kernels.adjoint.reductions import Reductions
-from jitgrad.kernels.adjoint.routine import calls_into, shortened
+from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import names_in
 from jitgrad.kernels.adjoint.state import leaves, loads
+from jitgrad.kernels.adjoint.stored import stored_in
 from jitgrad.kernels.adjoint.values import (
     Array,
     Conflict,
@@ -27,7 +25,6 @@ from jitgrad.kernels.adjoint.values import (
     stored,
     wider,
 )  # fmt: skip
-from jitgrad.kernels.codegen.loop_faults import root, stores
 
 __all__ = ["Names", "changed_by", "names_of"]
 
@@ -199,17 +196,7 @@ class Names(Reductions):
 
     def stored_names(self, body: Sequence[ast.stmt] | None = None) -> set[str]:
         """The names of arrays of this function into which it stores elements; body: those of its statements."""
-        body = self.scope.body if body is None else body
-        names = {root(s) for s in stores(body)}
-        for s in body:
-            names |= {root(n.target) for n in ast.walk(s) if isinstance(n, ast.AugAssign)}
-            for call in (n for n in ast.walk(s) if isinstance(n, ast.Call)):
-                function = self.scope.routine.resolve(call.func)
-                if (calls_into(function) and not is_known(function)) or function is np.copyto:
-                    names |= {root(a) for a in (*call.args, *(k.value for k in call.keywords))}
-                if isinstance(call.func, ast.Attribute) and call.func.attr == "fill":
-                    names.add(root(call.func))
-        return names
+        return stored_in(self.scope.routine, self.scope.body if body is None else body, self.routine)
 
 
 def changed_by(value: Value, written: set[str]) -> bool:

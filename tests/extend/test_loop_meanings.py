@@ -211,3 +211,64 @@ def test_integers_of_arrays_wrap_as_their_dtype_does(dtype):
     agrees(doubled_counts, counts, X)
     found = jitgrad.differentiable(doubled)(counts)
     assert found.dtype == dtype and found.tolist() == (counts + counts).tolist()
+
+
+# -- calls --------------------------------------------------------------------------------------------
+
+
+def squares(v):
+    w = np.zeros_like(v)
+    for i in range(v.size):
+        w[i] = v[i] * v[i]
+    return w
+
+
+def steps(x):
+    for _ in range(4):
+        x = x - 0.1 * squares(x)
+    return x
+
+
+def twice_stepped(x):
+    z = steps(steps(x))
+    return np.sum(z * x)
+
+
+def halves_called(x):
+    v, total = x * 1.0, 0.0
+    for e in v:
+        total += e
+        v = halved(v)
+    return total
+
+
+def halved(v):
+    return v * 0.5
+
+
+@pytest.mark.parametrize("function", [twice_stepped, halves_called])
+def test_calls_that_only_read_their_arguments(function):
+    agrees(function, X)
+
+
+def clears_a_part(v):
+    w = v[1:]
+    clears_first(w)
+
+
+def clears_first(w):
+    w[0] = 0.0
+
+
+def clears_and_halves(x):
+    v = x * 1.0
+    w = v
+    for _ in range(2):
+        v = v * 0.5
+        clears_a_part(w)
+    return v.sum()
+
+
+def test_calls_that_store_into_a_part_of_an_argument():
+    with pytest.raises(SourceError, match="stores into v and gives the name to another array"):
+        jitgrad.numba_grad(clears_and_halves)(X)
