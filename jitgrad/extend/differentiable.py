@@ -53,9 +53,9 @@ def differentiable(
     number: memory for so many states, and as few iterations run again as that allows (binomial checkpointing): with k
     states none of (k + r)! / (k! r!) iterations more than r times, and once more for its own reverse.
 
-    ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
-    tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
-    and what to write instead.
+    ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments; it is compiled under NUMBA_DISABLE_JIT,
+    too. ``numba_grad`` is for gradients without tensors. SourceError at the declaration for a construct that cannot be
+    differentiated: it names the file, the line, and what to write instead.
 
     Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes; that of a norm
     of zeros, or of a standard deviation of equal values, is 0. A number written over an element hides the one before;

@@ -1,6 +1,9 @@
 """What functions with loops mean: their values are those that Python and NumPy give, and gradients fit the values."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -272,3 +275,35 @@ def clears_and_halves(x):
 def test_calls_that_store_into_a_part_of_an_argument():
     with pytest.raises(SourceError, match="stores into v and gives the name to another array"):
         jitgrad.numba_grad(clears_and_halves)(X)
+
+
+# -- without Numba ------------------------------------------------------------------------------------
+
+PROGRAM = """
+import math, numba, jitgrad
+
+@numba.njit
+def helper(v):
+    return math.lgamma(v) * 2.0
+
+@jitgrad.differentiable
+def total(x):
+    found = 0.0
+    for i in range(x.size):
+        found += helper(x[i] + 1.0) ** 2
+    return found
+
+x = jitgrad.ones(3, dtype=jitgrad.float64, requires_grad=True)
+total(x * 2).backward()
+print(x.grad.tolist())
+"""
+
+
+def test_under_disable_jit_what_is_derived_is_compiled(tmp_path):
+    """With nothing in the cache: parts of what is compiled were left as Python functions, which is an error."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "JITGRAD_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(tmp_path / "program.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    slope = 4 * 2 * math.lgamma(3.0) * (1.5 - np.euler_gamma) * 2
+    np.testing.assert_allclose(eval(done.stdout), [slope] * 3)
