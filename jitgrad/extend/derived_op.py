@@ -344,6 +344,9 @@ def _kind_and_form(op: str, name: str, value: Any) -> tuple[Kind, str]:
         raise TypeError(f"{op}(): argument '{name}' must be a tensor, an array or a number on the CPU, but got {what}")
     if dtype.kind not in "biuf":
         raise TypeError(f"{op}(): argument '{name}' is of {dtype}; loops of real numbers are differentiated")
+    if not dtype.isnative:
+        what = f"of {dtype.str}, whose bytes are in the order of other machines"
+        raise TypeError(f"{op}(): argument '{name}' is {what}; convert it by .astype({dtype.name!r})")
     if value.ndim:
         return Kind(dtype.name, value.ndim), ARRAY
     kind = Kind({"b": "bool", "f": "float64"}.get(dtype.kind, "int64"))

@@ -71,12 +71,8 @@ def numba_function(
                                         for n, v in zip(of.parameters, given, strict=False)])  # fmt: skip
         if kinds not in compiled:
             compiled[kinds] = compile_text(*text(derivation))
-        further = more(derivation)
-        if len(further) != len(given) - count:
-            raise TypeError(f"{title}(): a {what} of each of {further} is wanted, but got {len(given) - count}")
-        for n, v in zip(further, given[count:], strict=True):
-            if (ndim := derivation.program.kinds[n].ndim or 0) != np.ndim(v):
-                raise ValueError(f"{title}(): the {what} of {n!r} must have {ndim} dimensions, but has {np.ndim(v)}")
+        further = {n: derivation.program.kinds[n] for n in more(derivation)}
+        _compare_dimensions(title, what, further, given[count:])
         try:
             return compiled[kinds](*given)
         except ValueError as error:
@@ -88,6 +84,16 @@ def numba_function(
     made = callable_from_numba(f"{of.name}_{name}", of.parameters, bool(what), defaults, run, text_for)
     made.__doc__ = doc
     return made
+
+
+def _compare_dimensions(title: str, what: str, wanted: dict[str, Kind], given: Sequence[Any]) -> None:
+    """Refuse arguments behind a function's own that are other than those wanted in number, kind or dimensions."""
+    if len(given) != len(wanted):
+        raise TypeError(f"{title}(): a {what} of each of {[*wanted]} is wanted, but got {len(given)}")
+    for (n, kind), value in zip(wanted.items(), given, strict=True):
+        ndim, got = kind.ndim or 0, kind_of(title, f"{what} of {n}", value).ndim or 0
+        if ndim != got:
+            raise ValueError(f"{title}(): the {what} of {n!r} must have {ndim} dimensions, but has {got}")
 
 
 def _of_shape(title: str, error: ValueError) -> ValueError:

@@ -112,6 +112,11 @@ def test_bad_arguments():
         op(X)
     with pytest.raises(TypeError, match="loops of real numbers"):
         op(jitgrad.ones(3, dtype=jitgrad.complex64), 1)
+    swapped = X.astype(X.dtype.newbyteorder())
+    with pytest.raises(TypeError, match=r"'x' is of >f8, whose bytes .* other machines; convert it by .astype"):
+        op(swapped, 1)
+    with pytest.raises(TypeError, match=r"pick.adjoint\(\): argument 'seed of result' is of >f8"):
+        op.adjoint(X, 1, swapped)
     with pytest.raises(ValueError, match="out shares memory with x; pass an array of its own"):
         jitgrad.differentiable(powers)(X, 0.7, X[::-1])
     with pytest.raises(TypeError, match="called with tensors it makes 'out' itself; leave it out"):
