@@ -19,6 +19,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall
@@ -194,6 +195,8 @@ class DerivedOp:
     def _recorded(self, plan: Plan, arguments: list[Any]) -> list[Tensor]:
         """By a launch that a recorded program can repeat: results are written into arrays that are given."""
         program, count = plan.derivation.program, len(self.inputs)
+        if read_observers and (names := plan.derivation.deciding_on_shapes(plan.forms)):
+            announce_read(f"{self.name}(), of which {names[0]!r} decides on the shape of the result,")
         # This run shows the shapes of results. What it writes into would not be zeros for the launch.
         results = plan.derivation.plain(plan.forms)(*arguments[:count], *[a.copy() for a in arguments[count:]])
         given = dict(zip(program.parameters[count:], arguments[count:], strict=True))

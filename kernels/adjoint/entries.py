@@ -100,6 +100,18 @@ class Derivation:
         fixed = {n for n in given if kinds[n].dtype in ("int64", "bool")}
         return CheckedCalls(check, self.program.parameters, set(names) - fixed)
 
+    def deciding_on_shapes(self, forms: Forms) -> list[str]:
+        """The parameters whose values, in calls of certain layouts and whole numbers, decide on a result's shape."""
+        pairs = zip(self.program.parameters, forms, strict=True)
+        numbers = [n for n, f in pairs if f == NUMBER and self.program.kinds[n].dtype in ("int64", "bool")]
+
+        def make() -> list[str]:
+            from jitgrad.kernels.adjoint.result_sizes import deciding_on_shapes
+
+            return sorted(deciding_on_shapes(self.program, numbers))
+
+        return self._once(("shapes", forms), lambda: self._noted("shapes", make, *numbers))
+
     def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results..., kept...)``, as many results as outputs."""
         key = "saving", wanted, forms

@@ -277,6 +277,45 @@ def test_calls_that_store_into_a_part_of_an_argument():
         jitgrad.numba_grad(clears_and_halves)(X)
 
 
+# -- shapes that data decide on -------------------------------------------------------------------------
+
+
+def squares_of_positive(x):
+    count, k = 0, 0
+    for v in x:
+        if v > 0:
+            count += 1
+    y = np.zeros(count)
+    for v in x:
+        if v > 0:
+            y[k] = v * v
+            k += 1
+    return y
+
+
+def exchanged_until(x, bound):
+    if x[0] > bound:
+        return x * 2.0
+    v, w = x * 1.0, x * 2.0
+    while np.sum(v) < bound:
+        w = v + x
+        v, w = w, v
+    return v
+
+
+def test_results_whose_shape_depends_on_data_in_a_compiled_function():
+    """Such a function runs uncompiled; one where data decide on the values alone is compiled."""
+    op = jitgrad.differentiable(squares_of_positive)
+    with pytest.warns(jitgrad.compiler.CompileWarning, match="'x' decides on the shape of the result"):
+        compiled = jitgrad.compile(lambda x: op(x) * 2)
+        for x in ([1.0, -1.0, 2.0], [1.0, 3.0, -2.0], [1.0, 2.0, 3.0], [-1.0, -2.0, -3.0]):
+            assert compiled(variable(x)).tolist() == [2 * v * v for v in x if v > 0]
+    op_ = jitgrad.differentiable(exchanged_until)
+    compiled = jitgrad.compile(lambda x: op_(x, 3.0), fullgraph=True)
+    for x in ([1.0, -1.0, 2.0], [4.0, 3.0, -2.0], [0.5, 0.1, 0.2]):
+        np.testing.assert_allclose(compiled(jitgrad.tensor(x)).numpy(), exchanged_until(np.array(x), 3.0), rtol=1e-6)
+
+
 # -- without Numba ------------------------------------------------------------------------------------
 
 PROGRAM = """
