@@ -58,7 +58,8 @@ def _with_sources(routine: Routine, names: set[str]) -> set[str]:
     while True:
         before = len(found)
         for target, value in _assignments(routine.tree.body):
-            if found & {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}:
+            # A store into an element copies a value; it gives a name to none.
+            if found & {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}:
                 found |= set(_sources(routine, value))
         if len(found) == before:
             return found

@@ -222,7 +222,8 @@ def test_integers_of_arrays_wrap_as_their_dtype_does(dtype):
 def squares(v):
     w = np.zeros_like(v)
     for i in range(v.size):
-        w[i] = v[i] * v[i]
+        w[i] = v[i]
+        w[i] *= v[i]
     return w
 
 
