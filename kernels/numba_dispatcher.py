@@ -54,8 +54,11 @@ class _Timed:
     def __call__(self, signature: Any) -> Any:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
-            # The collector would take a fifth of the time to find that nearly all of Numba's objects are in use.
-            with numba_setting("BOUNDSCHECK", None), quick_numba(), paused_collector():
+            # Under DISABLE_JIT what a kernel calls would stay Python, while the kernel is compiled. The collector would
+            # take a fifth of the time to find that nearly all of Numba's objects are in use.
+            with (
+                numba_setting("BOUNDSCHECK", None), numba_setting("DISABLE_JIT", 0), quick_numba(), paused_collector()
+            ):  # fmt: skip
                 # Another thread that called it at the same time may have been faster.
                 known = tuple(getattr(signature, "args", signature)) in self.overloads
                 try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import half_ops
 from jitgrad.dispatch.structured import Structured
@@ -15,7 +16,6 @@ from jitgrad.extend.pair_backward import with_parameters, zeros_of
 __all__ = ["GradientNode", "ValueNode", "structured"]
 
 Names = tuple[str, ...]
-
 
 
 def structured(
@@ -43,6 +43,7 @@ def _unused(*saved: Any) -> Any:
 
 class _DerivedNode(StructuredNode):
     owner: Any
+    vjp_toward = Node.vjp_toward  # a structured op's would call the rules, for which there are placeholders here
 
     def given(self) -> tuple[list[Any], Names, list[Any]]:
         """The arguments, the names of inputs that get a gradient, and the layouts of outputs."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall
@@ -59,6 +60,9 @@ class DerivedOp:
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for inputs in the order of ``inputs``."""
+        if any(isinstance(v, np.ndarray) for v in values) and (grad_state.levels or self.wanted(values)):
+            # Backward reads them as they are now: unlike tensors they don't tell whether they were written to since.
+            values = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
         several = len(self.program(values).outputs) > 1
         if several not in self.made:
             self.made[several] = structured(
@@ -191,6 +195,8 @@ class DerivedOp:
     def _recorded(self, plan: Plan, arguments: list[Any]) -> list[Tensor]:
         """By a launch that a recorded program can repeat: results are written into arrays that are given."""
         program, count = plan.derivation.program, len(self.inputs)
+        if read_observers and (names := plan.derivation.deciding_on_shapes(plan.forms)):
+            announce_read(f"{self.name}(), of which {names[0]!r} decides on the shape of the result,")
         # This run shows the shapes of results. What it writes into would not be zeros for the launch.
         results = plan.derivation.plain(plan.forms)(*arguments[:count], *[a.copy() for a in arguments[count:]])
         given = dict(zip(program.parameters[count:], arguments[count:], strict=True))
@@ -341,6 +347,9 @@ def _kind_and_form(op: str, name: str, value: Any) -> tuple[Kind, str]:
         raise TypeError(f"{op}(): argument '{name}' must be a tensor, an array or a number on the CPU, but got {what}")
     if dtype.kind not in "biuf":
         raise TypeError(f"{op}(): argument '{name}' is of {dtype}; loops of real numbers are differentiated")
+    if not dtype.isnative:
+        what = f"of {dtype.str}, whose bytes are in the order of other machines"
+        raise TypeError(f"{op}(): argument '{name}' is {what}; convert it by .astype({dtype.name!r})")
     if value.ndim:
         return Kind(dtype.name, value.ndim), ARRAY
     kind = Kind({"b": "bool", "f": "float64"}.get(dtype.kind, "int64"))
@@ -360,9 +369,10 @@ def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
 
 
 def call_key(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What decides on a call but for the values of floats: layouts, shapes with dtypes, whole numbers, types."""
+    """What decides on a call but for floats' values: layouts, shapes with dtypes, whole numbers, truths, types."""
     return tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int
                   else int(v) if isinstance(v, np.integer)
+                  else (bool, bool(v)) if isinstance(v, (bool, np.bool_))  # True is equal to 1
                   else (v.shape, v.dtype) if isinstance(v, np.ndarray) else type(v) for v in values])  # fmt: skip
 
 

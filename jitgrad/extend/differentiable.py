@@ -44,7 +44,8 @@ def differentiable(
 
     shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
-    first call with each combination of shapes and whole numbers, and in others where data decide on indices.
+    first call with each combination of shapes, whole numbers and truths, and in others where data decide on indices.
+    A float that picks a branch is none of these: check=True where only some branches keep within the arrays.
 
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
     function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward
@@ -52,12 +53,13 @@ def differentiable(
     number: memory for so many states, and as few iterations run again as that allows (binomial checkpointing): with k
     states none of (k + r)! / (k! r!) iterations more than r times, and once more for its own reverse.
 
-    ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
-    tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
-    and what to write instead.
+    ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments; it is compiled under NUMBA_DISABLE_JIT,
+    too. ``numba_grad`` is for gradients without tensors. SourceError at the declaration for a construct that cannot be
+    differentiated: it names the file, the line, and what to write instead.
 
-    Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes. A number written
-    over an element hides the one before; each operand's derivative is that of the branch that ran.
+    Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes; that of a norm
+    of zeros, or of a standard deviation of equal values, is 0. A number written over an element hides the one before;
+    each operand's derivative is that of the branch that ran.
     """
     if function is None:
         return lambda given: differentiable(

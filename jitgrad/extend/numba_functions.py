@@ -7,7 +7,7 @@ and in a function compiled by ``numba.njit`` it is compiled with that function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,8 @@ def adjoint_function(of: Differentiable) -> Any:
     def text(derivation: Derivation) -> Text:
         return derivation.gradient_text(_floats(of, derivation), values=False, ones=False)
 
-    return numba_function(of, True, text, "adjoint", f"Products with the Jacobian of {of.name} from the left.")
+    doc = f"Products with the Jacobian of {of.name} from the left."
+    return numba_function(of, text, "adjoint", doc, "seed", lambda derivation: derivation.floats())
 
 
 def tangent_function(of: Differentiable) -> Any:
@@ -41,7 +42,8 @@ def tangent_function(of: Differentiable) -> Any:
     def text(derivation: Derivation) -> Text:
         return derivation.tangent_text(_floats(of, derivation))
 
-    return numba_function(of, True, text, "tangent", f"The results of {of.name} and products with its Jacobian.")
+    doc = f"The results of {of.name} and products with its Jacobian."
+    return numba_function(of, text, "tangent", doc, "direction", lambda derivation: _floats(of, derivation))
 
 
 def _floats(of: Differentiable, derivation: Derivation) -> tuple[str, ...]:
@@ -50,10 +52,16 @@ def _floats(of: Differentiable, derivation: Derivation) -> tuple[str, ...]:
     return tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
 
 
-def numba_function(of: Differentiable, more: bool, text: Callable[[Derivation], Text], name: str, doc: str) -> Any:
-    """A function of the parameters of ``of``, and of those more that the text's has, for Python and compiled code."""
+def numba_function(
+    of: Differentiable, text: Callable[[Derivation], Text], name: str, doc: str, what: str = "",
+    more: Callable[[Derivation], Sequence[str]] = lambda derivation: (),
+) -> Any:  # fmt: skip
+    """A function of the parameters of ``of``, and of one more for each name in ``more``, for Python and compiled code.
+
+    what: those more are called, "" where there are none; each is of the shape of what it is for.
+    """
     compiled: dict[tuple[Kind, ...], Any] = {}
-    count = len(of.parameters)
+    count, title = len(of.parameters), f"{of.name}.{name}"
     defaults = {n: p.default for n, p in of.signature.parameters.items() if p.default is not p.empty}
 
     def run(*args: Any) -> Any:
@@ -63,11 +71,34 @@ def numba_function(of: Differentiable, more: bool, text: Callable[[Derivation], 
                                         for n, v in zip(of.parameters, given, strict=False)])  # fmt: skip
         if kinds not in compiled:
             compiled[kinds] = compile_text(*text(derivation))
-        return compiled[kinds](*given)
+        further = {n: derivation.program.kinds[n] for n in more(derivation)}
+        _compare_dimensions(title, what, further, given[count:])
+        try:
+            return compiled[kinds](*given)
+        except ValueError as error:
+            raise _of_shape(title, error) from None
 
     def text_for(kinds: tuple[Kind, ...]) -> Text:
         return text(of.derivation_of(kinds))
 
-    made = callable_from_numba(f"{of.name}_{name}", of.parameters, more, defaults, run, text_for)
+    made = callable_from_numba(f"{of.name}_{name}", of.parameters, bool(what), defaults, run, text_for)
     made.__doc__ = doc
     return made
+
+
+def _compare_dimensions(title: str, what: str, wanted: dict[str, Kind], given: Sequence[Any]) -> None:
+    """Refuse arguments behind a function's own that are other than those wanted in number, kind or dimensions."""
+    if len(given) != len(wanted):
+        raise TypeError(f"{title}(): a {what} of each of {[*wanted]} is wanted, but got {len(given)}")
+    for (n, kind), value in zip(wanted.items(), given, strict=True):
+        ndim, got = kind.ndim or 0, kind_of(title, f"{what} of {n}", value).ndim or 0
+        if ndim != got:
+            raise ValueError(f"{title}(): the {what} of {n!r} must have {ndim} dimensions, but has {got}")
+
+
+def _of_shape(title: str, error: ValueError) -> ValueError:
+    """The error of compiled code, with the shapes in its message if it is about these."""
+    if len(error.args) != 3:
+        return error
+    must, got, wanted = error.args
+    return ValueError(f"{title}(): {must} {wanted}, but has {got}")

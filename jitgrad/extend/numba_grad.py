@@ -52,7 +52,7 @@ def numba_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, *
             made = _without_tuple(made)
         return name, made
 
-    return numba_function(of, False, text, "gradient", f"The gradient of {of.name} in argument {argnums}.")
+    return numba_function(of, text, "gradient", f"The gradient of {of.name} in argument {argnums}.")
 
 
 def _without_tuple(text: str) -> str:

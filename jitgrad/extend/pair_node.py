@@ -29,6 +29,7 @@ class PairNode(StructuredNode):
     """A recorded kernel_pair; its recorded backward is the rule, or ends the graph."""
 
     pair: Any  # the KernelPair
+    vjp_toward = Node.vjp_toward  # a structured op's would call the rules, for which there are placeholders here
 
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
         pair = self.pair

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from jitgrad.kernels.adjoint.program import Allocate, For, Kind, Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, integer, minus, name, names_in
@@ -56,8 +58,10 @@ class Arrays(State):
 
     # Expressions
 
-    def elementwise(self, node: ast.AST, build: Callable[..., Scalar], operands: Sequence[Value]) -> Value:
-        """The function of numbers applied to each element; of numbers only, its value."""
+    def elementwise(
+        self, node: ast.AST, build: Callable[..., Scalar], operands: Sequence[Value], dtype: str = ""
+    ) -> Value:
+        """The function of numbers applied to each element; of numbers only, its value. dtype: the result's."""
         values: list[Scalar | Array] = []
         for v in operands:
             if isinstance(v, Array) and not v.ndim:
@@ -75,7 +79,10 @@ class Arrays(State):
         kind = at([name("_")] * len(shape)).kind
         reads = [_stretched(p, v, len(shape)) for v in arrays for p in v.reads]
         scattered = {a for v in arrays for a in v.scattered}
-        return Array(shape, result_dtype(kind, arrays), at, reads, None, scattered)
+        dtype = dtype or result_dtype(kind, arrays, len(arrays) == len(values))
+        # Elements are computed with 64 bits. Those of small integers wrap in memory, so they are read from there.
+        make = (lambda variable: self.fills(variable, shape, dtype, at)) if _is_small(dtype) else None
+        return Array(shape, dtype, at, reads, None, scattered, make)
 
     def once(self, value: Scalar) -> Scalar:
         """A number for use in a loop that may store into arrays: in a variable if it costs or reads elements."""
@@ -121,10 +128,14 @@ class Arrays(State):
             value.make(variable)
         elif not value.fill and not value.empty:
             # The sizes as the text gives them; those of the new array are the same.
-            self.nest(
-                value.shape, lambda at: self.emit(Store(variable, tuple(at), self.number(value.at(at), value.dtype)))
-            )
+            self.fills(variable, value.shape, value.dtype, value.at)
         return new
+
+    def fills(
+        self, variable: str, shape: Sequence[ast.expr], dtype: str, at: Callable[[Sequence[ast.expr]], Scalar]
+    ) -> None:
+        """Loops that store each element of an array into a variable."""
+        self.nest(shape, lambda index: self.emit(Store(variable, tuple(index), self.number(at(index), dtype))))
 
     def number(self, value: Scalar, dtype: str) -> ast.expr:
         """The number as it is stored into an array."""
@@ -249,8 +260,17 @@ def _stored_kind(dtype: str) -> str:
     return "float64" if dtype.startswith("float") else "bool" if dtype == "bool" else "int64"
 
 
-def result_dtype(kind: str, arrays: Sequence[Array]) -> str:
-    """The dtype of a computed array; numbers beside arrays don't make it wider, as in NumPy."""
-    if kind != "float64":
-        return kind
-    return "float32" if all(v.dtype == "float32" for v in arrays) else "float64"
+def result_dtype(kind: str, arrays: Sequence[Array], alone: bool) -> str:
+    """The dtype of a computed array; numbers beside arrays don't make floats wider, as in NumPy.
+
+    alone: whether there are no numbers beside them. Integers beside numbers are int64, as Numba has it.
+    """
+    if kind == "float64":
+        return "float32" if all(v.dtype == "float32" for v in arrays) else "float64"
+    together = str(np.result_type(*[np.dtype(v.dtype) for v in arrays]))
+    return together if kind == "int64" and alone and _is_small(together) else kind
+
+
+def _is_small(dtype: str) -> bool:
+    """Whether numbers of the dtype are integers that wrap where the language's do not."""
+    return dtype.startswith(("int", "uint")) and np.dtype(dtype).itemsize < 8

@@ -31,7 +31,8 @@ class Creation(Expressions):
             return self.filled(node, function)
         if function in (np.copy, np.ascontiguousarray, np.asarray) and len(node.args) == 1:
             value = self.array(node.args[0])
-            return value if function is np.asarray and value.place is not None else copied(value)
+            place = value.place if function is not np.copy else None
+            return value if place and (function is np.asarray or place.is_whole) else copied(value)
         if function is np.array:
             return self.listed(node)
         if function in (np.eye, np.identity):
@@ -244,10 +245,7 @@ class Creation(Expressions):
             cast = int if dtype.startswith(("int", "uint")) else bool if dtype == "bool" else float
             from jitgrad.kernels.adjoint.operations import TABLE
 
-            result = self.elementwise(node, TABLE[cast], [value])
-            assert isinstance(result, Array)
-            result.dtype = dtype
-            return result
+            return self.elementwise(node, TABLE[cast], [value], dtype)
         if method == "fill":
             self.store(node, value, self.scalar(node.args[0]))
             return Known(None)

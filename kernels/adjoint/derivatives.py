@@ -34,8 +34,8 @@ _RULES: dict[str, tuple[str, ...]] = {
     "min": ("1.0 if x <= y else 0.0", "0.0 if x <= y else 1.0"),
     "%": ("1.0", "-floor(x / y)"), "/": ("1.0 / y", "-v / y"), "*": ("y", "x"),
     "+": ("1.0", "1.0"), "-": ("1.0", "-1.0"),
-    # 0 ** y and its derivative are 0 for y > 0; the logarithm there would make it nan.
-    "**": ("y * x ** (y - 1.0)", "v * log(x) if x > 0.0 else 0.0"),
+    # x ** 0 is 1 everywhere, at 0 too. 0 ** y and its derivative are 0 for y > 0; the logarithm would make that nan.
+    "**": ("0.0 if y == 0.0 else y * x ** (y - 1.0)", "v * log(x) if x > 0.0 else 0.0"),
 }  # fmt: skip
 _RULES["pow"] = _RULES["**"]
 _OPERATORS = {

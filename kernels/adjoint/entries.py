@@ -97,8 +97,20 @@ class Derivation:
         names = self._once("deciding", lambda: self._noted("deciding", make))
         kinds = self.program.kinds
         given = [n for n, f in zip(self.program.parameters, forms, strict=True) if f == NUMBER]
-        fixed = {n for n in given if kinds[n].dtype == "int64"}
+        fixed = {n for n in given if kinds[n].dtype in ("int64", "bool")}
         return CheckedCalls(check, self.program.parameters, set(names) - fixed)
+
+    def deciding_on_shapes(self, forms: Forms) -> list[str]:
+        """The parameters whose values, in calls of certain layouts and whole numbers, decide on a result's shape."""
+        pairs = zip(self.program.parameters, forms, strict=True)
+        numbers = [n for n, f in pairs if f == NUMBER and self.program.kinds[n].dtype in ("int64", "bool")]
+
+        def make() -> list[str]:
+            from jitgrad.kernels.adjoint.result_sizes import deciding_on_shapes
+
+            return sorted(deciding_on_shapes(self.program, numbers))
+
+        return self._once(("shapes", forms), lambda: self._noted("shapes", make, *numbers))
 
     def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results..., kept...)``, as many results as outputs."""
@@ -138,24 +150,33 @@ class Derivation:
         """(name, text) of ``(arguments, seeds...) -> (results..., gradients...)``, all of them arrays or numbers.
 
         values: whether results are returned. ones: whether the seeds are 1, and no parameters. Otherwise there is one
-        for each output of floats, whether or not it depends on what is wanted.
+        for each output of floats, whether or not it depends on what is wanted. What is wanted twice is returned twice.
         """
-        adjoint = self.adjoint(wanted)
-        function = gradient_function(adjoint, values)
-        function.parameters = [*self.program.parameters]
+        adjoint = self.adjoint(tuple(dict.fromkeys(wanted)))
+        seeds = {} if ones else {n: adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in self.floats()}
+        function = gradient_function(adjoint, values, self._of_shapes("seed", seeds))
+        function.parameters = [*self.program.parameters, *seeds.values()]
+        results = function.results or []
+        first = len(results) - len(adjoint.gradients)
+        found = dict(zip(adjoint.gradients, results[first:], strict=True))
+        function.results = [*results[:first], *(found[n] for n in wanted)]
         if ones:
             function.lines = [*(f"{seed} = 1.0" for seed in adjoint.seeds.values()), *function.lines]
-        else:
-            floats = [n for n in self.program.outputs if self.program.kinds[n].floating]
-            function.parameters += [adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in floats]
         return self._text("gradient", function)
 
     def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
         """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
         tangent = self.tangent(wanted, True)
         function, own = tangent._values(), self.program.parameters
-        function.parameters = [*own, *(n for n in function.parameters if n not in own)]
+        directions = [n for n in function.parameters if n not in own]
+        function.parameters = [*own, *directions]
+        checks = self._of_shapes("direction", dict(zip(wanted, directions, strict=True)))
+        function.lines = [*checks, *function.lines]
         return tangent._text("", function)
+
+    def floats(self) -> list[str]:
+        """The outputs that have derivatives."""
+        return [n for n in self.program.outputs if self.program.kinds[n].floating]
 
     # -- what is derived ----------------------------------------------------------------------------
 
@@ -205,6 +226,15 @@ class Derivation:
                 stores += [f"if {result}.shape != {given[k]}.shape:", f"    raise ValueError({what!r})"]
             stores.append(f"{given[k]}[...] = {result}")
         return Function([*function.parameters, *given], [*function.lines, *stores], None)
+
+    def _of_shapes(self, what: str, given: dict[str, str]) -> list[str]:
+        """Lines by which each of these arrays, by the array that it belongs to, must have that one's shape."""
+        lines: list[str] = []
+        for n, other in given.items():
+            if self.program.kinds[n].ndim is not None:
+                error = f"ValueError({f'the {what} of {n!r} must have its shape'!r}, {other}.shape, {n}.shape)"
+                lines += [f"if {other}.shape != {n}.shape:", f"    raise {error}"]
+        return lines
 
     def _checked(self, forms: Forms) -> Callable[..., Any]:
         def make() -> tuple[list[str], list[tuple[str, str, int]]]:

@@ -8,6 +8,7 @@ two, for a graph that asks for the gradients later; what the first keeps for the
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.program import Program
@@ -120,12 +121,14 @@ def reverse_function(adjoint: Adjoint) -> Function:
     return Function(parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
 
 
-def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
-    """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``."""
+def gradient_function(adjoint: Adjoint, values: bool = True, between: Sequence[str] = ()) -> Function:
+    """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``.
+
+    between: lines of the caller's between the sweeps, where results have their shapes.
+    """
     program = adjoint.program
     # The reverse sweep may assign to variables and put memory back that hold results.
-    assigned = {n.id for n in ast.walk(parse("\n".join(adjoint.reverse) or "pass"))
-                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    assigned = _assigned(adjoint.reverse)
     taken = {*program.kinds, *assigned, *adjoint.seeds.values()}
     results, saved = [], []
     for o in program.outputs if values else ():
@@ -134,7 +137,7 @@ def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
     copied = program.outputs if values else program.parameters
     saved += [f"{o} = {o}.copy()" for o in copied if o in adjoint.restored and o in program.outputs]
     parameters = [*program.parameters, *adjoint.seeds.values()]
-    lines = [*adjoint.forward, *saved, *adjoint.reverse]
+    lines = [*adjoint.forward, *between, *saved, *adjoint.reverse]
     return Function(parameters, lines, [*results, *_gradients(adjoint)])
 
 
@@ -166,13 +169,14 @@ def _kept_names(adjoint: Adjoint) -> list[str]:
             read[node.id] = None
         elif isinstance(node.ctx, ast.Store):
             stored.add(node.id)
-    made = {n.id for n in ast.walk(parse("\n".join(adjoint.forward))) if isinstance(n, ast.Name)}
-    return [n for n in read if n in made and n not in _MODULES]
+    made = _assigned(adjoint.forward)  # all else that is read is a function, a module or an exception
+    return [n for n in read if n in made]
 
 
-_MODULES = {
-    "np", "math", "len", "range", "max", "min", "abs", "int", "float", "bool", "inf", "nan", "round", *HELPERS,
-}  # fmt: skip
+def _assigned(lines: list[str]) -> set[str]:
+    """The names that a text assigns to."""
+    names = (n for n in ast.walk(parse("\n".join(lines) or "pass")) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _in_order(tree: ast.AST) -> list[ast.Name]:

@@ -9,6 +9,7 @@ from typing import Any
 import numba
 
 from jitgrad.kernels.adjoint.assignments import Assignments
+from jitgrad.kernels.adjoint.names import names_of
 from jitgrad.kernels.adjoint.operations import either, inverted
 from jitgrad.kernels.adjoint.program import For, If, Statement, While
 from jitgrad.kernels.adjoint.routine import shortened
@@ -150,7 +151,7 @@ class Loops(Assignments):
         for v in values:
             if not isinstance(v, Array) or not v.ndim:
                 self.refuse(s, f"goes through {shortened(s.iter)}; loop over a range, an array or a tuple")
-            arrays.append(self.in_memory(v, "part"))
+            arrays.append(self.iterated(s, self.in_memory(v, "part")))
         size = self.not_negative(arrays[0].shape[0])
         for v in arrays[1:]:
             if self.same(size, v.shape[0]) is not True:
@@ -173,6 +174,21 @@ class Loops(Assignments):
             self.to(target, item, s)
 
         self.loop(s, index, (ZERO, Scalar(size, "int64"), ONE), False, start)
+
+    def iterated(self, s: ast.For, array: Array) -> Array:
+        """The array that a loop goes through: a copy where the body gives a name of it to another one.
+
+        The memory behind the name then gets the other one's elements, which the loop is not to see.
+        """
+        assert array.place is not None
+        base = array.place.base
+        names = {n for n, v in self.scope.env.items() if base in names_of(v)}
+        if not names & _given(s.body):
+            return array
+        if names & self.stored_names(s.body):
+            what = f"goes through {shortened(s.iter)}, stores into it and gives its name to another array"
+            self.refuse(s, f"{what}; go through a copy, or use a new name")
+        return self.materialised(array, "part")
 
     def taken_at(self, node: ast.Subscript, array: Array, at: Scalar) -> Value:
         """``array[at]``."""
@@ -357,6 +373,13 @@ def _counted(node: ast.For) -> dict[str, ast.expr]:
 def _assigns(body: Sequence[ast.stmt], target: str) -> bool:
     nodes = (n for s in body for n in ast.walk(s))
     return any(isinstance(n, ast.Name) and n.id == target and isinstance(n.ctx, ast.Store) for n in nodes)
+
+
+def _given(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements give to other objects; ``x += y`` leaves x the array that it is."""
+    nodes = [n for s in body for n in ast.walk(s)]
+    kept = {id(n.target) for n in nodes if isinstance(n, ast.AugAssign)}
+    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in kept}
 
 
 def _rebound(body: Sequence[ast.stmt]) -> list[str]:

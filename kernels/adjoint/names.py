@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-import numpy as np
-
-from jitgrad.kernels.adjoint.known import is_known
 from jitgrad.kernels.adjoint.program import Kind
 from jitgrad.kernels.adjoint.reductions import Reductions
-from jitgrad.kernels.adjoint.routine import calls_into, shortened
+from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import names_in
 from jitgrad.kernels.adjoint.state import leaves, loads
-from jitgrad.kernels.adjoint.values import Array, Conflict, Fixed, Items, Known, Place, Scalar, Span, Value, stored
-from jitgrad.kernels.codegen.loop_faults import root, stores
+from jitgrad.kernels.adjoint.stored import stored_in
+from jitgrad.kernels.adjoint.values import (
+    Array,
+    Conflict,
+    Fixed,
+    Items,
+    Known,
+    Place,
+    Scalar,
+    Span,
+    Value,
+    category,
+    stored,
+    wider,
+)  # fmt: skip
 
 __all__ = ["Names", "changed_by", "names_of"]
 
@@ -145,6 +156,10 @@ class Names(Reductions):
             self.refuse(
                 node, f"gives the name {target} to an array of other dimensions: {shortened(node)}; use a new name"
             )
+        kind = category(value.dtype)
+        if wider(kind, category(now.dtype)) != category(now.dtype):  # its elements would be cut to integers
+            what = f"gives the name {target} of an array of {now.dtype} to one of {value.dtype}: {shortened(node)}"
+            self.refuse(node, f"{what}; make the first one of {kind}, or use a new name")
         if value.place is not None and not now.place.is_whole:
             self.scope.env[target] = self.lasting(node, target, value, value.place)
             return
@@ -179,18 +194,9 @@ class Names(Reductions):
             return False
         return loads(body[made[-1] : here + 1], other) == loads(self.scope.body, other)
 
-    def stored_names(self) -> set[str]:
-        """The names of arrays of this function into which it stores elements."""
-        names = {root(s) for s in stores(self.scope.body)}
-        for s in self.scope.body:
-            names |= {root(n.target) for n in ast.walk(s) if isinstance(n, ast.AugAssign)}
-            for call in (n for n in ast.walk(s) if isinstance(n, ast.Call)):
-                function = self.scope.routine.resolve(call.func)
-                if (calls_into(function) and not is_known(function)) or function is np.copyto:
-                    names |= {root(a) for a in (*call.args, *(k.value for k in call.keywords))}
-                if isinstance(call.func, ast.Attribute) and call.func.attr == "fill":
-                    names.add(root(call.func))
-        return names
+    def stored_names(self, body: Sequence[ast.stmt] | None = None) -> set[str]:
+        """The names of arrays of this function into which it stores elements; body: those of its statements."""
+        return stored_in(self.scope.routine, self.scope.body if body is None else body, self.routine)
 
 
 def changed_by(value: Value, written: set[str]) -> bool:

@@ -255,8 +255,8 @@ def _power(left: Scalar, right: Scalar) -> Scalar:
     return value
 
 
-def _float_power(left: Scalar, right: Scalar) -> Scalar:
-    return Scalar(call("pow", converted(left, "float64"), converted(right, "float64")), "float64")
+def _of_floats(function: str) -> Build:
+    return lambda *values: Scalar(call(function, *[converted(v, "float64") for v in values]), "float64")
 
 
 def _table() -> dict[Any, Build]:
@@ -278,11 +278,11 @@ def _table() -> dict[Any, Build]:
     ):  # fmt: skip
         table[getattr(np, n)] = _comparison(compare)
     table |= dict.fromkeys((abs, np.abs, np.absolute), _called("abs", "int64"))
-    table |= dict.fromkeys((np.fabs, math.fabs), lambda v: Scalar(call("abs", converted(v, "float64")), "float64"))
+    table |= dict.fromkeys((np.fabs, math.fabs), _of_floats("abs"))
     table |= dict.fromkeys((max, np.maximum, np.fmax), _extreme("max"))
     table |= dict.fromkeys((min, np.minimum, np.fmin), _extreme("min"))
     table |= dict.fromkeys((np.sign,), _called("sign", "int64")) | {np.square: _called("square", "int64")}
-    table |= dict.fromkeys((np.fmod, math.fmod), _called("fmod"))
+    table |= {np.fmod: _called("fmod", "int64"), math.fmod: _of_floats("fmod")}
     table |= {
         math.floor: _rounded("floor", True),
         math.ceil: _rounded("ceil", True),
@@ -293,7 +293,7 @@ def _table() -> dict[Any, Build]:
     table |= dict.fromkeys((float, np.float64, np.float32), _cast("float64"))
     table |= dict.fromkeys((int, np.int64, np.int32, np.intp), _cast("int64"))
     table |= dict.fromkeys((bool, np.bool_), _cast("bool"))
-    table |= {pow: _power, math.pow: _float_power, np.float_power: _float_power}
+    table |= {pow: _power, math.pow: _of_floats("pow"), np.float_power: _of_floats("pow")}
     table |= {np.where: choice, np.clip: _clipped, np.reciprocal: _reciprocal, np.exp2: _exp2, np.negative: negated}
     table |= {np.deg2rad: _called("radians"), np.rad2deg: _called("degrees")}
     table |= {np.logical_and: lambda a, b: both([a, b]), np.logical_or: lambda a, b: either([a, b])}

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitgrad.kernels.adjoint.calls import Calls
 from jitgrad.kernels.adjoint.known import DOTS, OVER
-from jitgrad.kernels.adjoint.operations import TABLE, both, compared, either, operated, truth
+from jitgrad.kernels.adjoint.operations import TABLE, both, choice, compared, either, operated, truth
 from jitgrad.kernels.adjoint.program import If, Refuse, Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, name, plus
@@ -44,7 +44,8 @@ class Reductions(Calls):
         if function is np.outer:
             left, right = (self.in_memory(self.array(a), "copy") for a in node.args)
             at = lambda i: arithmetic(ast.Mult(), left.at(i[:1]), right.at(i[1:]))
-            return Array([left.shape[0], right.shape[0]], left.dtype, at, [], None, _bases(left, right))
+            shape, dtype = [left.shape[0], right.shape[0]], _product_dtype(left, right)
+            return Array(shape, dtype, at, [], None, _bases(left, right))
         if function is np.linalg.norm and len(node.args) == 1 and not node.keywords:
             return self.norm(self.settled(self.array(node.args[0])))
         if function is np.trace and len(node.args) == 1:
@@ -152,8 +153,8 @@ class Reductions(Calls):
             self.nest(shape, body)
 
         dtype = {"any": "bool", "all": "bool", "argmax": "int64", "argmin": "int64"}.get(kind, value.dtype)
-        if dtype == "bool" and kind in ("sum", "prod"):
-            dtype = "int64"
+        if kind in ("sum", "prod"):
+            dtype = _summed_dtype(dtype)
         if kind in ("mean", "var", "std") and not dtype.startswith("float"):
             dtype = "float64"
         return Array(shape, dtype, no_element, value.reads, None, set(value.scattered), make)
@@ -206,11 +207,11 @@ class Reductions(Calls):
         )
         spread = self.total("sum", Array(value.shape, value.dtype, squared, value.reads))
         variance = Scalar(ast.BinOp(spread.expression, ast.Div(), self.count(value).expression), "float64")
-        return TABLE[np.sqrt](variance) if kind == "std" else variance
+        return _root(self.temporary("variance", variance)) if kind == "std" else variance
 
     def norm(self, value: Array) -> Scalar:
         squares = lambda i: Scalar(ast.Call(name("square"), [converted(value.at(i), "float64")], []), "float64")
-        return TABLE[np.sqrt](self.total("sum", Array(value.shape, value.dtype, squares, value.reads)))
+        return _root(self.total("sum", Array(value.shape, value.dtype, squares, value.reads)))
 
     def place_of(self, kind: str, value: Array) -> Scalar:
         """The index of the largest or smallest element: the first of several."""
@@ -292,8 +293,7 @@ class Reductions(Calls):
 
             self.nest(value.shape, body)
 
-        dtype = "int64" if value.dtype == "bool" else value.dtype
-        return Array(value.shape, dtype, no_element, value.reads, None, _bases(value), make)
+        return Array(value.shape, _summed_dtype(value.dtype), no_element, value.reads, None, _bases(value), make)
 
     def joined_arrays(self, node: ast.Call) -> Array:
         """``np.concatenate`` along the first dimension."""
@@ -331,6 +331,17 @@ def _subscript(*parts: ast.expr) -> ast.Subscript:
 
 def _zero(kind: str) -> Scalar:
     return Scalar(constant(0.0 if kind == "float64" else 0), wider(kind, "int64"))
+
+
+def _root(squares: Scalar) -> Scalar:
+    """The root of a sum of squares. Where all of them are 0 its derivative counts as 0, as that of ``abs`` does."""
+    none = compared(ast.Eq(), squares, Scalar(constant(0.0), "float64"))
+    return choice(none, Scalar(constant(0.0), "float64"), TABLE[np.sqrt](squares))
+
+
+def _summed_dtype(dtype: str) -> str:
+    """The dtype of a sum or product of many elements: integers of any size, and truths, add up to int64."""
+    return dtype if dtype.startswith("float") else "int64"
 
 
 def _added(values: Sequence[Scalar]) -> Scalar:

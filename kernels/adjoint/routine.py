@@ -72,6 +72,8 @@ def found_by(function: Callable[..., Any], path: str) -> Any:
 class Routine:
     """One function of the user's."""
 
+    stored: set[str] | None = None  # the names of arrays that it stores into, once they have been asked for
+
     def __init__(self, function: Callable[..., Any]):
         function = plain_function(function)
         self.function, self.name = function, function.__name__

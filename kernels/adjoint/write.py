@@ -32,7 +32,7 @@ from math import inf, nan
 _PYTHON = {
     **{n: n for n in ("_within", "digamma", "polygamma")},
     **{n: n for n in ("abs", "int", "float", "bool", "min", "max", "round")},
-    **{n: f"np.{n}" for n in ("cbrt", "sign", "square")},
+    **{n: f"np.{n}" for n in ("cbrt", "fmod", "sign", "square")},
     "floor": "np.floor", "ceil": "np.ceil", "trunc": "np.trunc",
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from jitgrad.kernels.codegen.loop_faults import root
 from jitgrad.kernels.words.syntax import copied
 
-__all__ = ["deciding"]
+__all__ = ["deciding", "sizing"]
 
 _Names = frozenset[str]
 _NONE: _Names = frozenset()
@@ -36,6 +36,12 @@ def deciding(tree: ast.FunctionDef, helpers: dict[str, ast.FunctionDef], outputs
     outputs: parameters that start as zeros and have only what the loop stores.
     """
     return _Reading(tree, helpers, set(outputs)).found
+
+
+def sizing(tree: ast.FunctionDef, arrays: Sequence[str]) -> _Names:
+    """The parameters whose values decide on the sizes of some arrays of a function that calls no others."""
+    sizes = _Reading(tree, {}, set()).sizes
+    return _NONE.union(*(sizes.get(n, _NONE) for n in arrays))
 
 
 class _Reading:

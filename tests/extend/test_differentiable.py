@@ -140,6 +140,24 @@ def test_an_input_that_changed_is_an_error():
         y.backward()
 
 
+def test_an_array_of_numpys_may_change_before_backward():
+    op = jitgrad.differentiable(weighted)
+    weights = np.array([1.0, 2.0, 3.0])
+    x = variable(X)
+    y = op(x, weights)
+    _, pullback = jitgrad.func.vjp(lambda v: op(v, weights), x.detach())
+    weights[:] = 0.0
+    y.backward()
+    assert x.grad.tolist() == pullback(jitgrad.tensor(1.0, dtype=jitgrad.float64))[0].tolist() == [1.0, 2.0, 3.0]
+
+
+def weighted(x, weights):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * weights[i]
+    return total
+
+
 def test_a_result_that_is_written_to_leaves_the_gradient():
     op = jitgrad.differentiable(powers)
     x = variable(X)
@@ -294,6 +312,24 @@ def test_checkpoints_change_nothing_but_memory():
     assert gradgradcheck(in_stretches, (x, 5))
     with pytest.raises(ValueError, match="checkpoint must be True, False or a number of states from 1, but got 0"):
         jitgrad.differentiable(overwriting, checkpoint=0)
+
+
+def stepped(x, n):
+    y = x.copy()
+    for _ in range(n):
+        if y[0] < -1e6:
+            raise ValueError("diverged")
+        y = 0.5 * np.sin(y) + x * y[: x.shape[0]]
+    return y.sum()
+
+
+def test_checkpoints_around_errors():
+    plain, in_stretches = (jitgrad.differentiable(stepped, checkpoint=c) for c in (False, True))
+    x = variable(X)
+    a, b = (jitgrad.autograd.grad(f(x, 9), x)[0] for f in (plain, in_stretches))
+    assert jitgrad.equal(a, b)
+    with pytest.raises(ValueError, match="diverged"):
+        in_stretches(variable([-1e7, 0.0]), 9)
 
 
 module_level = jitgrad.differentiable(read_only)

@@ -112,6 +112,11 @@ def test_bad_arguments():
         op(X)
     with pytest.raises(TypeError, match="loops of real numbers"):
         op(jitgrad.ones(3, dtype=jitgrad.complex64), 1)
+    swapped = X.astype(X.dtype.newbyteorder())
+    with pytest.raises(TypeError, match=r"'x' is of >f8, whose bytes .* other machines; convert it by .astype"):
+        op(swapped, 1)
+    with pytest.raises(TypeError, match=r"pick.adjoint\(\): argument 'seed of result' is of >f8"):
+        op.adjoint(X, 1, swapped)
     with pytest.raises(ValueError, match="out shares memory with x; pass an array of its own"):
         jitgrad.differentiable(powers)(X, 0.7, X[::-1])
     with pytest.raises(TypeError, match="called with tensors it makes 'out' itself; leave it out"):
@@ -139,6 +144,63 @@ def test_indices_are_compared_without_tensors():
     op = jitgrad.differentiable(outside)
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         op.adjoint(X, 1, 1.0)
+
+
+def one_further(x, further):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i + 1] if further else x[i]
+    return total
+
+
+def test_truths_that_pick_a_branch_are_compared_too():
+    op = jitgrad.differentiable(one_further)
+    for x in (X, jitgrad.tensor(X)):
+        assert float(op(x, False)) == float(op(x, 0)) == X.sum()
+        for further in (True, 1, np.True_):
+            with pytest.raises(IndexError, match="index 3 is out of bounds"):
+                op(x, further)
+
+
+def scaled_squares(x, a):
+    y = np.zeros(x.size)
+    for i in range(x.size):
+        y[i] = a * x[i] ** 2
+    return y, a * x[0]
+
+
+def test_shapes_of_seeds_and_directions():
+    """Those of arrays are compared: foreign memory would be read otherwise."""
+    op = jitgrad.differentiable(scaled_squares)
+    with pytest.raises(ValueError, match=r"adjoint\(\): the seed of 'y' must have its shape \(3,\), but has \(2,\)"):
+        op.adjoint(X, 2.0, np.ones(2), 1.0)
+    with pytest.raises(ValueError, match="the seed of 'y' must have 1 dimensions, but has 2"):
+        op.adjoint(X, 2.0, np.ones((3, 3)), 1.0)
+    with pytest.raises(ValueError, match="the seed of 'result' must have 0 dimensions, but has 1"):
+        op.adjoint(X, 2.0, np.ones(3), np.ones(3))
+    with pytest.raises(TypeError, match=r"a seed of each of \['y', 'result'\] is wanted, but got 1"):
+        op.adjoint(X, 2.0, np.ones(3))
+    with pytest.raises(ValueError, match=r"the direction of 'x' must have its shape .3,., but has .4,."):
+        op.tangent(X, 2.0, np.ones(4), 1.0)
+    with pytest.raises(ValueError, match="the direction of 'a' must have 0 dimensions, but has 1"):
+        op.tangent(X, 2.0, np.ones(3), np.ones(3))
+    adjoint = op.adjoint
+
+    @numba.njit
+    def caller(x, seed):
+        return adjoint(x, 2.0, seed, 0.0)[0]
+
+    np.testing.assert_allclose(caller(X, np.ones(3)), 4 * X)
+    with pytest.raises(ValueError, match="the seed of 'y' must have its shape"):
+        caller(X, np.ones(2))
+
+
+def test_an_argument_that_is_wanted_twice():
+    assert jitgrad.numba_grad(plain_product, (0, -1, 0, 1), value=True)(2.0, 3.0) == (6.0, 3.0, 2.0, 3.0, 2.0)
+
+
+def plain_product(x, y):
+    return x * y
 
 
 def in_the_middle(x, out, a):

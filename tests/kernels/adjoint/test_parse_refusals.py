@@ -188,6 +188,20 @@ def float_range(a):
     return s
 
 
+def floats_for_integers(x):
+    v = np.arange(3)
+    for _ in range(2):
+        v = v + x
+    return v
+
+
+def integers_for_truths(x):
+    v = x > 0
+    if x[0] > 1:
+        v = v * 2
+    return v
+
+
 def two_arrays(x, y, a):
     if a > 0:
         z = x
@@ -285,6 +299,8 @@ def message_of_values(a):
         (wrong_rank, [VECTOR], "has 2 indices for an array of 1 dimensions"),
         (float_index, [VECTOR, FLOAT], r"indexes by a float: x\[a\]; write int\(a\)"),
         (float_range, [FLOAT], r"uses a float where an integer belongs: a; write int\(a\)"),
+        (floats_for_integers, [VECTOR], "gives the name v of an array of int64 to one of float64: .*; make the first"),
+        (integers_for_truths, [VECTOR], "gives the name v of an array of bool to one of int64"),
         (two_arrays, [VECTOR, VECTOR, FLOAT], "uses z, which a branch or loop makes another array"),
         (earlier_part, [MATRIX, INT], "uses row, which a loop makes another array"),
         (second_name, [VECTOR, INT], r"write y\[:\] = z"),
