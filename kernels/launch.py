@@ -310,7 +310,7 @@ class Loop(Kernel):
 _PREPARED = """\
 def make(kernel, call, first, end, calls):
     direct = refuse
-    def run({arguments}):
+    def run({given}):
         nonlocal direct
         try:
             if observers: launch(kernel, {arguments})
@@ -321,26 +321,32 @@ def make(kernel, call, first, end, calls):
 """
 _CALL = {
     False: "else: call({arguments}{pieces})",
-    True: "elif code := direct({arguments}): "
-    "direct = calls.other(code, direct, ({arguments}, ), ({arguments}{pieces}, ))",
+    True: "elif code := direct({given}): direct = calls.other(code, direct, ({given}, ), ({arguments}{pieces}, ))",
 }
 
 
 @functools.cache
-def _preparer(count: int, in_pieces: bool, direct: bool) -> Callable[..., Callable[..., None]]:
+def _preparer(count: int, flat: int, in_pieces: bool, direct: bool) -> Callable[..., Callable[..., None]]:
     scope: dict[str, Any] = {"observers": observers, "launch": launch, "Unresolved": Unresolved, "refuse": refuse}
-    arguments = ", ".join([f"a{k}" for k in range(count)])
-    call = _CALL[direct].format(arguments=arguments, pieces=", first, end" if in_pieces else "")
-    exec(_PREPARED.format(arguments=arguments, call=call), scope)
+    given = [f"a{k}" for k in range(count)]
+    arguments = ", ".join([f"{a}.reshape(-1)" if k < flat else a for k, a in enumerate(given)])
+    call = _CALL[direct].format(given=", ".join(given), arguments=arguments, pieces=", first, end" if in_pieces else "")
+    exec(_PREPARED.format(given=", ".join(given), arguments=arguments, call=call), scope)
     return scope["make"]
 
 
-def prepared(kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None) -> Callable[..., None]:
-    """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call."""
+def prepared(
+    kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None, flat: int = 0
+) -> Callable[..., None]:  # fmt: skip
+    """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call.
+
+    flat: so many of the first may come in other shapes, row-major; the loop gets them as vectors. A direct call takes
+    them as they are, which saves making the views.
+    """
     call, last = kernel.ready(dtype, shapes)
     known = [math.prod(s) for s in shapes if s is not None]  # 8 bytes each at most, but for complex numbers
     direct = is_direct(call, 8 * sum(known))
-    return _preparer(len(shapes), bool(last), direct)(kernel, call, *(last or (0, 0)), direct_calls(call))
+    return _preparer(len(shapes), flat, bool(last), direct)(kernel, call, *(last or (0, 0)), direct_calls(call))
 
 
 def text_file(function: Any) -> str:

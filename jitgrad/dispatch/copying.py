@@ -136,11 +136,11 @@ def _plan_filler(layout: Layout) -> Callable[[Any, Any], None]:
 
     fill = fill_any
     if layout.contiguous and layout.device == "cpu" and not layout.dtype.is_half:
-        run = prepared(kernels.fill, layout.numpy_dtype, (layout.numel,), None)
+        run = prepared(kernels.fill, layout.numpy_dtype, (layout.numel,), None, flat=1)
 
         def fill(array: Any, value: Any) -> None:
             if type(array) is np.ndarray:
-                run(array.ravel(), number(value))
+                run(array, number(value))
             else:
                 fill_any(array, value)
 

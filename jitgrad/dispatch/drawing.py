@@ -7,7 +7,6 @@ in the order of the tensor's memory. What ``vmap`` makes of it is in batch_rando
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any) -> No
             if run is None:
                 launch(kernel, out._data.reshape(-1), generator.state, *scalars)
             else:
-                run(out._data.ravel(), generator.state, *scalars)
+                run(out._data, generator.state, *scalars)
         return
     order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
     memory = out._data.transpose(order)
@@ -81,10 +80,13 @@ _runs: dict[Any, Callable[..., None]] = cache()
 
 
 def _plan_run(kernel: Any, out: Layout, scalars: int) -> Callable[..., None]:
-    """What launches a kernel that draws ``out``, of row-major order."""
-    run: Callable[..., None] = partial(launch, kernel)
+    """What launches a kernel that draws ``out``, of row-major order; kernels take vectors."""
+
+    def run(array: Any, *rest: Any) -> None:
+        launch(kernel, array.reshape(-1), *rest)
+
     if out.device == "cpu" and not out.dtype.is_half and isinstance(kernel, Loop):
-        run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars)
+        run = prepared(kernel, out.numpy_dtype, (out.numel,), (0,), *(None,) * scalars, flat=1)
     _runs[kernel, out, scalars] = run
     return run
 
@@ -96,14 +98,35 @@ def drawn_by(kernel: Any, out: Layout, generator: Generator, *scalars: Any, of: 
     """
     if grad_state.levels:
         check_fill()
-    layout = intern(out.numpy_dtype, out.shape, None, out.device)
-    drawn, arrays = wrap(empty_for(layout), layout), []
-    for x in of:
-        rows = intern(x._layout.numpy_dtype, out.shape, None, x._layout.device)
-        arrays.append((x if x._layout.contiguous else copy_to_layout(x, rows))._data.reshape(-1))
+    key = kernel, out, *[x._layout for x in of]
+    layout, draw = _draws.get(key) or _plan_draw(key, scalars)
+    data = empty_for(layout)
     with generator.lock:
-        launch(kernel, *arrays, drawn._data.reshape(-1), generator.state, *scalars)
-    return drawn
+        draw(*[x._data for x in of], data, generator.state, *scalars)
+    return wrap(data, layout)
+
+
+_draws: dict[Any, tuple[Layout, Callable[..., None]]] = cache()
+
+
+def _plan_draw(key: Any, scalars: Sequence[Any]) -> tuple[Layout, Callable[..., None]]:
+    """The layout of what ``drawn_by`` returns, and what fills an array of it."""
+    kernel, out, *of = key
+    layout = intern(out.numpy_dtype, out.shape, None, out.device)
+    rows = [intern(x.numpy_dtype, out.shape, None, x.device) for x in of]
+
+    def draw(*args: Any) -> None:
+        given = zip(args, of, rows, strict=False)
+        arrays = [a if x.contiguous else copy_to_layout(wrap(a, x), r)._data for a, x, r in given]
+        launch(kernel, *[a.reshape(-1) for a in (*arrays, args[len(of)])], *args[len(of) + 1 :])
+
+    arrays = [*of, layout]
+    if isinstance(kernel, Loop) and all(x.plain and not x.dtype.is_half for x in arrays):
+        sizes = [s.shape if isinstance(s, np.ndarray) else None for s in scalars]
+        dtype = arrays[kernel.dtype_from].numpy_dtype
+        draw = prepared(kernel, dtype, *[(x.numel,) for x in arrays], (0,), *sizes, flat=len(arrays))
+    found = _draws[key] = layout, draw
+    return found
 
 
 def unwritten(x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.operand_checks import has_internal_overlap
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument, number_argument
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
 from jitgrad.kernels.loops import fill as kernels
-from jitgrad.ops.creation.constants import as_dtype, convert_number, finished, new
+from jitgrad.ops.creation.constants import as_dtype, convert_number, finished
 
 __all__ = ["arange", "eye"]
 
@@ -74,9 +75,7 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
         if found is None:
             found = _RANGES[key] = _planned_range(bounds, named, dtype, out, device)
         made, start, step = found
-    data = empty_for(made)
-    launch(kernels.arange, data, start, step)
-    return _finished("arange", wrap(data, made), requires_grad, out, _RESIZED)
+    return _finished("arange", _made_by(kernels.arange, made, start, step), requires_grad, out, _RESIZED)
 
 
 _NUMBERS = frozenset({int, float})
@@ -86,6 +85,24 @@ _RESIZED = (
     "({},)."
 )
 _RANGES: dict[Any, tuple[Layout, Any, Any]] = cache()
+
+
+def _made_by(kernel: Any, layout: Layout, *numbers: Any) -> Tensor:
+    """A new tensor that a kernel writes, given these numbers."""
+    data = empty_for(layout)
+    (_runs.get((kernel, layout)) or _plan_run(kernel, layout, len(numbers)))(data, *numbers)
+    return wrap(data, layout)
+
+
+_runs: dict[Any, Callable[..., None]] = cache()
+
+
+def _plan_run(kernel: Any, layout: Layout, numbers: int) -> Callable[..., None]:
+    run: Callable[..., None] = functools.partial(launch, kernel)
+    if layout.plain and layout.numel < SPLIT_SIZE:
+        run = prepared(kernel, layout.numpy_dtype, layout.shape, *(None,) * numbers)
+    _runs[kernel, layout] = run
+    return run
 
 
 def _planned_range(
@@ -136,14 +153,16 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None 
                                                                             ("step", step)), 1))  # fmt: skip
     chosen = as_dtype("range", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
     _arange_length(first, last, by)  # raises where there is no such range
-    data = new(chosen, (int((last - first) / by + 1),), device)
+    made = intern(chosen.numpy, (int((last - first) / by + 1),), None, resolve(device))
     cast = int if chosen.category == 1 else float
-    launch(kernels.arange, data._data, cast(first), cast(by))
-    return _finished("range", data, requires_grad, out)
+    return _finished("range", _made_by(kernels.arange, made, cast(first), cast(by)), requires_grad, out)
 
 
-def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
-    """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
+def _steps(
+    op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any
+) -> tuple[Any, Any, Any, Any, dtypes.dtype]:  # fmt: skip
+    """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, of which type this was
+    computed, and the result's dtype."""
     int_argument(op, "steps", 3, steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -166,7 +185,7 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
     start, end = cast(start), cast(end)
     in_dtype = chosen.name in ("float32", "complex64") or (chosen.is_half and op == "linspace")
     scalar: Any = chosen.numpy.type if in_dtype else cast
-    return start, end, _step_between(start, end, max(int(steps) - 1, 1), scalar), chosen
+    return start, end, _step_between(start, end, max(int(steps) - 1, 1), scalar), scalar, chosen
 
 
 @functools.lru_cache(CAPACITY)
@@ -178,21 +197,36 @@ def _step_between(start: Any, end: Any, count: int, scalar: Any) -> Any:
 def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
              device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
-    start, end, step, chosen = _steps("linspace", start, end, steps, dtype, out)
-    result = new(chosen, (int(steps),), device)
+    key = start.__class__, end.__class__, steps, steps.__class__, dtype, dtypes.get_default_dtype(), device
+    known = _SPACES.get(key) if out is None else None
+    if known is not None:
+        layout, scalar = known
+        start, end = float(start), float(end)
+        step = _step_between(start, end, max(steps - 1, 1), scalar)
+        return finished("linspace", _made_by(kernels.linspace, layout, start, start if steps == 1 else end, step),
+                        requires_grad)  # fmt: skip
+    plain = _NUMBERS.issuperset(map(type, (start, end)))
+    start, end, step, scalar, chosen = _steps("linspace", start, end, steps, dtype, out)
+    layout = intern(chosen.numpy, (int(steps),), None, resolve(device))
+    if plain and type(steps) is int and chosen.category == 2 and out is None:
+        _SPACES[key] = layout, scalar
     kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
-    launch(kernel, result._data, start, start if steps == 1 else end, step)
+    result = _made_by(kernel, layout, start, start if steps == 1 else end, step)
     return _finished("linspace", result, requires_grad, out)
+
+
+# {types of the bounds and all else that linspace gets: (layout, type of its step)} of floats made of Python numbers
+_SPACES: dict[Any, tuple[Layout, Any]] = cache()
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
              layout: Any = None, device: Any = None, pin_memory: bool = False,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers ``linspace(start, end, steps)``."""
-    start, end, step, chosen = _steps("logspace", start, end, steps, dtype, out)
-    result = new(chosen, (int(steps),), device)
+    start, end, step, _, chosen = _steps("logspace", start, end, steps, dtype, out)
+    layout = intern(chosen.numpy, (int(steps),), None, resolve(device))
     factor = complex(base) if chosen.category == 3 else float(base)
-    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
+    result = _made_by(kernels.logspace, layout, start, start if steps == 1 else end, step, factor)
     return _finished("logspace", result, requires_grad, out)
 
 
@@ -205,8 +239,7 @@ def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any =
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-    result = new(chosen, (n, m), device)
-    launch(kernels.eye, result._data)
+    result = _made_by(kernels.eye, intern(chosen.numpy, (n, m), None, resolve(device)))
     made = finished("eye", result, requires_grad, out, allows_internal_overlap=True)
     if out is not None and has_internal_overlap(out._layout):
         out.fill_diagonal_(1)  # where a zero and a one have one place in memory, PyTorch writes the one last

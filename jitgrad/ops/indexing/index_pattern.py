@@ -154,13 +154,12 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
     for order in range(len(indices) - 1, -1, -1):
         steps.append((order, x.shape[begin + order], stride))
         stride *= x.shape[begin + order]
-    run, flat = prepared(kernel, layout.numpy_dtype, (m,), (m,), (2,), None, None, None), len(shape) == 1
+    run = prepared(kernel, layout.numpy_dtype, (m,), (m,), (2,), None, None, None, flat=1)
 
     def fold(indices: Sequence[Any]) -> tuple[Tensor, Pattern]:
         places, bad, first = np.empty(m, np.int64), np.zeros(2, np.int64), True
         for order, n, stride in steps:
-            index = indices[order]._data
-            run(index if flat else index.reshape(m), places, bad, n, stride, first)
+            run(indices[order]._data, places, bad, n, stride, first)
             check(bad, _refuse, order, n)
             first = False
         return wrap(places, layout), pattern

@@ -48,11 +48,11 @@ def _places(x):
     n = x.numel
     if n > SHORT or not x.contiguous or x.device != "cpu":
         return _places_of_many
-    run = prepared(kernels.true_places, x.numpy_dtype, (n,), (n,), (1,))
+    run = prepared(kernels.true_places, x.numpy_dtype, (n,), (n,), (1,), flat=1)
 
     def places(x: Tensor) -> Any:
         found, count = np.empty(n, np.int64), np.empty(1, np.int64)
-        run(x._data.reshape(n), found, count)
+        run(x._data, found, count)
         return found[: count.item(0)]
 
     return places
@@ -89,11 +89,11 @@ def _indices(x):
 
     if not (ndim and n) or n > SHORT or not x.contiguous or x.device != "cpu":
         return indices_of_many
-    run = prepared(kernels.true_indices, x.numpy_dtype, (n,), (ndim * n,), (1,), (ndim,))
+    run = prepared(kernels.true_indices, x.numpy_dtype, (n,), (ndim * n,), (1,), (ndim,), flat=1)
 
     def indices(x: Tensor) -> Tensor:
         found, count = np.empty(ndim * n, np.int64), np.empty(1, np.int64)
-        run(x._data.reshape(n), found, count, shape)
+        run(x._data, found, count, shape)
         m = count.item(0)
         return _as_rows(found[: ndim * m].reshape(ndim, m), m)
 

@@ -27,7 +27,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.drawing import fill_by, filled_new, generator_for, parameters_for_draw, unwritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag, check_dims, float_argument, int_argument, is_real, size_argument
+from jitgrad.dispatch.sizes import as_flag, as_ints, check_dims, float_argument, int_argument, is_real, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
 from jitgrad.kernels.loops import random as kernels
@@ -71,16 +71,17 @@ def _sized(
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
                **named: Any) -> Tensor:  # fmt: skip
-        shape = size_argument(name, size, "size", named.pop("size", None) if named else None)
+        shape = size_argument(name, size, "size", named.pop("size", None)) if named else size_argument(name, size)
         if named:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
-        chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        chosen = None if dtype is None else as_dtype(name, dtype)
+        chosen = chosen or (dtypes.get_default_dtype() if out is None else out.dtype)
         source = default_generator if generator is None else generator_for(name, generator)
         if grad_state.levels:
             check_dims(shape)
             drawn = filled_new(fill, new(chosen, shape, device), *parameters, source, out=out)
         else:
-            key = shape, chosen, resolve(device)
+            key = shape, chosen, device
             drawn = (plans.get(key) or _plan_drawing(fill, parameters, key, plans))(source)
         return finished(name, drawn, requires_grad, out) if requires_grad or out is not None else drawn
 
@@ -104,7 +105,7 @@ def _plan_drawing(
     """The function of a generator that makes tensors of a shape, dtype and device."""
     shape, dtype, device = key
     check_dims(shape)
-    layout = intern(dtype.numpy, shape, None, device)
+    layout = intern(dtype.numpy, shape, None, resolve(device))
     kernel = fill.chosen_kernel(layout) if dtype.is_floating_point and not dtype.is_half else None
     drawn = plans[key] = _drawing(fill, parameters, layout, kernel, parameters)
     return drawn
@@ -117,18 +118,18 @@ def _drawing(
 
     Without a kernel, and of many elements, by ``fill``, which takes ``parameters``.
     """
-    n, shape = layout.numel, layout.shape
+    n, shape, dtype = layout.numel, layout.shape, layout.numpy_dtype
     if kernel is None or not layout.plain or not 0 < n < SPLIT_SIZE:
 
         def drawn(source: Generator) -> Tensor:
             return filled_new(fill, wrap(empty_for(layout), layout), *parameters, source)
     else:
-        run = prepared(kernel, layout.numpy_dtype, (n,), (0,), None, None)
+        run = prepared(kernel, dtype, (n,), (0,), *(None,) * len(numbers), flat=1)
 
         def drawn(source: Generator) -> Tensor:
-            data = np.empty(shape, layout.numpy_dtype)
+            data = np.empty(shape, dtype)
             with source.lock:
-                run(data.reshape(n), source.state, *numbers)
+                run(data, source.state, *numbers)
             return wrap(data, layout)
 
     return drawn
@@ -161,13 +162,13 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
             raise must_be("randint", "size", len(args), "tuple of ints", size)
         raise invalid_combination("randint", args)
     low, high = _low_and_high("randint", 1, bounds, named)
-    shape = size_argument("randint", (size,))
+    shape = as_ints("randint", size)
+    source = default_generator if generator is None else generator_for("randint", generator)
+    if dtype is None is out and not (requires_grad or grad_state.levels):
+        key = shape, low, high, device
+        return (_randints.get(key) or _plan_integers(*key))(source)
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
-    source = generator_for("randint", generator)
-    if chosen is dtypes.int64 and out is None and not (requires_grad or grad_state.levels):
-        key = intern(chosen.numpy, shape, None, resolve(device)), low, high
-        return (_randints.get(key) or _plan_integers(*key))(source)
     result = filled_new(Integers, new(chosen, shape, device), low, high, source, out=out)
     return finished("randint", result, requires_grad, out)
 
@@ -175,11 +176,13 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
 _randints: dict[Any, Callable[[Generator], Tensor]] = cache()
 
 
-def _plan_integers(layout: Layout, low: int, high: int) -> Callable[[Generator], Tensor]:
+def _plan_integers(shape: tuple[int, ...], low: int, high: int, device: Any) -> Callable[[Generator], Tensor]:
     """The function of a generator that makes tensors of int64 between these bounds."""
+    check_dims(shape)
+    layout = intern(np.dtype(np.int64), shape, None, resolve(device))
     first, span, wide = kernels.integer_range("int64", low, high)
     kernel = kernels.wide_integers if wide else kernels.integers
-    drawn = _randints[layout, low, high] = _drawing(Integers, (low, high), layout, kernel, (first, span))
+    drawn = _randints[shape, low, high, device] = _drawing(Integers, (low, high), layout, kernel, (first, span))
     return drawn
 
 
@@ -196,6 +199,9 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """The numbers 0 .. n - 1 in random order; int64 by default."""
+    if n.__class__ is int and dtype is None is out and not (requires_grad or grad_state.levels):
+        source = default_generator if generator is None else generator_for("randperm", generator)
+        return (_permutations.get((n, device)) or _plan_permutation(n, device))(source)
     n = int_argument("randperm", "n", 1, n)
     check_dims((n,))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
@@ -209,6 +215,17 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         raise RuntimeError(f"n cannot be greater than {limit} for {scalar_type(chosen)} type.")
     result = filled_new(Permutation, new(chosen, (n,), device), generator_for("randperm", generator), out=out)
     return finished("randperm", result, requires_grad, out, allows_internal_overlap=True)
+
+
+_permutations: dict[Any, Callable[[Generator], Tensor]] = cache()
+
+
+def _plan_permutation(n: int, device: Any) -> Callable[[Generator], Tensor]:
+    """The function of a generator that makes permutations of int64."""
+    check_dims((n,))
+    layout = intern(np.dtype(np.int64), (n,), None, resolve(device))
+    drawn = _permutations[n, device] = _drawing(Permutation, (), layout, kernels.permutation, ())
+    return drawn
 
 
 class Permutation(RandomFill):

@@ -130,15 +130,15 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements; NaN equals nothing."""
     if is_batch(input, other):
         raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
-    if input._layout.shape != other._layout.shape:
-        return False
-    if read_observers:
+    if read_observers and input._layout.shape == other._layout.shape:
         announce_read("equal()")
     return _equal(input, other)
 
 
 @planned("x", "y")
 def _equal(x, y):
+    if x.shape != y.shape:
+        return lambda x, y: False
     n = x.numel
     whole = _equal_by_bools
     if x is not y or not x.contiguous or x.device != "cpu" or not n:
@@ -146,11 +146,11 @@ def _equal(x, y):
     if x.dtype.is_half:
         return (lambda x, y: _equal(widened_now(x), widened_now(y))) if n <= _SHORT else whole
     first = min(n, _SHORT)  # of long ones the first elements most often differ
-    run = prepared(kernels.all_equal, x.numpy_dtype, (first,), (first,), (1,))
+    run = prepared(kernels.all_equal, x.numpy_dtype, (first,), (first,), (1,), flat=2)
 
     def equal(x: Tensor, y: Tensor) -> bool:
         found = np.empty(1, np.bool_)
-        run(x._data.reshape(n), y._data.reshape(n), found)
+        run(x._data, y._data, found)
         return found.item(0)
 
     def equal_long(x: Tensor, y: Tensor) -> bool:

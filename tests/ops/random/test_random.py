@@ -163,3 +163,15 @@ def test_uniforms_end_before_the_upper_bound():
     torch.nn.functional.alpha_dropout(torch.ones(5, 5), 0.5)
     x = torch.empty(40, 17).uniform_(17, 18)
     assert x.max() < 18 and x[26, 7] == 17
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("fill", ["uniform_", "normal_", "exponential_", "random_", "bernoulli_"])
+def test_a_matrix_gets_the_numbers_of_a_vector(fill, dtype):
+    if dtype == "int64" and fill not in ("random_", "bernoulli_"):
+        pytest.skip("floating-point numbers only")
+    found = []
+    for shape in ((12,), (3, 4), (4, 1, 3)):
+        torch.manual_seed(3)
+        found.append(getattr(torch.empty(shape, dtype=getattr(torch, dtype)), fill)().flatten().tolist())
+    assert found[0] == found[1] == found[2] and len(set(found[0])) > 1
