@@ -41,10 +41,7 @@ def make(layout, kind, {constants}):
             root = x
         result._base = root
         if kind or x._view_kind:
-            if kind == "multi" and grad_state.enabled and not (x._view_kind or grad_state.inference):
-                result._view_kind = kind
-            else:
-                set_kind(result, x, root, kind)
+            set_kind(result, x, root, kind)
         elif not grad_state.enabled:
             if root._requires_grad or grad_state.inference:
                 set_kind(result, x, root, kind)

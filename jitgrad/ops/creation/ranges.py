@@ -197,8 +197,9 @@ def _step_between(start: Any, end: Any, count: int, scalar: Any) -> Any:
 def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
              device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
-    key = start.__class__, end.__class__, steps, steps.__class__, dtype, dtypes.get_default_dtype(), device
-    known = _SPACES.get(key) if out is None else None
+    key = start.__class__, end.__class__, steps, steps.__class__, dtype, dtypes.get_default_dtype()
+    planned = out is None is device
+    known = _SPACES.get(key) if planned else None
     if known is not None:
         layout, scalar = known
         start, end = float(start), float(end)
@@ -208,7 +209,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     plain = _NUMBERS.issuperset(map(type, (start, end)))
     start, end, step, scalar, chosen = _steps("linspace", start, end, steps, dtype, out)
     layout = intern(chosen.numpy, (int(steps),), None, resolve(device))
-    if plain and type(steps) is int and chosen.category == 2 and out is None:
+    if planned and plain and type(steps) is int and chosen.category == 2:
         _SPACES[key] = layout, scalar
     kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
     result = _made_by(kernel, layout, start, start if steps == 1 else end, step)

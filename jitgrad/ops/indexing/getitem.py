@@ -230,7 +230,7 @@ _PLAIN = frozenset({int, float, bool})
 def _is_plain_target(x: Tensor) -> bool:
     """Whether a write into ``x`` that isn't recorded only has to be counted."""
     base = x._base
-    if scopes or x._layout.dtype.is_half or (base is not None and base._requires_grad):
+    if scopes or grad_state.levels or x._layout.dtype.is_half or (base is not None and base._requires_grad):
         return False
     return not is_inference(x)
 

@@ -405,3 +405,19 @@ def test_objects_that_stand_for_integers():
     assert (x[2] == -7).all() and (x[1] != -7).all()
     with pytest.raises(IndexError, match="only integers"):
         x[2.0]
+
+
+def test_several_writes_of_numbers_at_places_under_vmap():
+    """The second write finds how the first one's places are resolved: it has to be one to the whole batch as well."""
+    places = torch.tensor([0, 2])
+
+    def write(x):
+        x = x.clone()
+        for number in (1.0, 2.0, 3.0):
+            x[places] = number
+        return x
+
+    x = torch.arange(12.0).reshape(3, 4)
+    wanted = torch.stack([write(row) for row in x])
+    assert torch.equal(torch.func.vmap(write)(x), wanted)
+    assert torch.func.grad(lambda x: (write(x) * x).sum())(x[0]).tolist() == [3, 2, 3, 6]
