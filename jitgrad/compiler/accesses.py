@@ -92,7 +92,10 @@ class Accesses(AttributeReads):
             self.notes.contents(obj)
 
     def key(self, key: Any) -> Any:
-        """An index, a dictionary's key or an end of a slice: what it is decides which items are read or made."""
+        """An index, a dictionary's key or an end of a slice, with numbers of tensors as plain numbers.
+
+        The recording depends on its value, since that decides which items are read or stored.
+        """
         if self.notes.reason is not None:
             return key
         if type(key) is tuple:

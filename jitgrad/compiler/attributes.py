@@ -35,12 +35,12 @@ __all__ = ["AttributeReads"]
 
 
 def _is_followed(getter: types.FunctionType) -> bool:
-    """Whether a method of a descriptor is one of a program's, not of Python's enumerations and the like."""
+    """Whether a descriptor's method is followed by its text: a program's own, not jitgrad's or Python's."""
     return is_watched(getter) and not module_of(getter).startswith(("jitgrad.", "enum", "types", "functools"))
 
 
 def _is_computed(static: Any) -> bool:
-    """Whether what stands in a class under a name is a function in Python that computes an attribute."""
+    """Whether a class attribute computes the value of the instance's: a property, or a descriptor written in Python."""
     return isinstance(static, property) or special_method(static, "__get__") is not None
 
 

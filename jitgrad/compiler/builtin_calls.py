@@ -255,7 +255,7 @@ class BuiltinCalls(Stores):
         return value
 
     def _state(self, obj: Any) -> None:
-        """An object whose attributes are read where nothing is followed, and those of such objects in it."""
+        """Guard all attributes of an object of jitgrad's whose methods aren't followed, and of such objects in it."""
         if not self.notes.state(obj):
             return
         for value in vars(obj).values():

@@ -101,7 +101,10 @@ def _tree(file: str, text: str) -> ast.Module:
 
 @functools.lru_cache(maxsize=256)
 def _imported(tree: ast.Module) -> tuple[str, ...]:
-    """The names that a module imports, not inside of functions: Python compiles calls of what is in these otherwise."""
+    """Names that a module binds by imports at its top level.
+
+    Python compiles ``name.method()`` otherwise where it knows ``name`` to be an imported module.
+    """
     return tuple({name: None for statement in tree.body for name in _imports(statement)})
 
 

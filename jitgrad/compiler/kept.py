@@ -91,7 +91,7 @@ class Kept:
 
 
 def _words_of_own(grad: Any) -> list[Any]:
-    """What stays as it is while a gradient has its attributes, class and version, the number that it was made with."""
+    """Words of memory that change if the gradient gets other attributes, another class or another version."""
     counter = [] if grad._counter is UNWRITTEN else [words_of_list(grad._counter, grad._counter)]
     return [words_of_own_dict(grad), words_of_type(grad), *counter]
 

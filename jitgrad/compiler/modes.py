@@ -52,7 +52,7 @@ def depend_on_modes(guards: Guards, name: Names) -> None:
 
 
 def modes_of() -> tuple[Any, ...]:
-    """What a function can switch for those who come after it, beside gradients and their like."""
+    """The process-wide settings, such as the default device, that a function may leave changed; not the grad modes."""
     return device._default[0], *(ask() for ask in _FLAGS)
 
 

@@ -36,11 +36,11 @@ class Guard(NamedTuple):
     value: Any
 
     def is_of(self, name: str) -> bool:
-        """Whether it is the value of something of this name."""
+        """Whether this is a guard on an attribute, item or entry of a class that is called ``name``."""
         return self.kind in ("attr", "item", "static") and self.key == name
 
     def holds(self) -> bool:
-        """Whether such a value is what it was."""
+        """Whether the attribute, item or entry of a class has still the value that was recorded."""
         if self.kind == "item":
             return same(self.obj[self.key], self.value)
         return same((getattr if self.kind == "attr" else static_attribute)(self.obj, self.key), self.value)
@@ -56,12 +56,12 @@ class Action(NamedTuple):
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether two values that are equal can stand for each other."""
+    """Whether a value is a number, a text, bytes or None: one that any equal value of its type can stand for."""
     return isinstance(value, _SCALARS) and type(value) in _SCALARS
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value is such a one, a class, or a tuple of those."""
+    """Whether a value is a scalar (see ``is_scalar``), a class, or a tuple of scalars and classes."""
     return all(map(is_constant, value)) if type(value) is tuple else is_scalar(value) or isinstance(value, type)
 
 
@@ -191,7 +191,7 @@ class Notes(TensorNotes):
         self._found(cell, value)
 
     def of_class(self, cls: type, name: str) -> None:
-        """It was looked up what a class, or a base of it, has under a name: something, or nothing."""
+        """The recording depends on what a class or its bases define under a name, also where that is nothing."""
         if is_users(cls):
             static = static_attribute(cls, name)
             self._guard("static", cls, name, static)

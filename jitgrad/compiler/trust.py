@@ -167,7 +167,7 @@ def is_programs(value: Any) -> bool:
 
 
 def is_callable_object(value: Any) -> bool:
-    """Whether a value is no function, but of a class that Python code makes callable."""
+    """Whether a value's class defines ``__call__`` in Python."""
     return special_method(value, "__call__") is not None
 
 

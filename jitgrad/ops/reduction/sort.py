@@ -79,16 +79,15 @@ def _along_last(
 
 
 def _one_each(kernel: Kernel, x: Layout, d: int, option: int, results: Any, drop: bool) -> Launches:
-    """`_along_last` for one element of each row, where those of dim ``d`` are brought together first."""
+    """`_along_last` for kernels that choose one element of each row; x is copied first if dim ``d`` is not the last."""
     n, order = x.shape[d], [*(k for k in range(x.ndim) if k != d), d]
     rows = x.numel // n
-    moved = intern(x.numpy_dtype, *[tuple([of[k] for k in order]) for of in (x.shape, x.strides)])
-    copy = copying(moved, intern(x.numpy_dtype, moved.shape))
-
-    def read(x: Tensor) -> Any:
-        return copy(wrap(x._data.transpose(order), moved))._data.reshape(rows, n)
-
-    source = Read("x", (rows, n)) if x.contiguous and d == x.ndim - 1 else Read("x", read)
+    if x.contiguous and d == x.ndim - 1:
+        source = Read("x", (rows, n))
+    else:
+        moved = intern(x.numpy_dtype, *[tuple([of[k] for k in order]) for of in (x.shape, x.strides)])
+        copy = copying(moved, intern(x.numpy_dtype, moved.shape))
+        source = Read("x", lambda x: copy(wrap(x._data.transpose(order), moved))._data.reshape(rows, n))
     shape = (*x.shape[:d], *(() if drop else (1,)), *x.shape[d + 1 :])
     layouts = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
     return Launches([(kernel, source, Written(0, (rows, 1)), Written(1, (rows, 1)), option)], layouts, 2, results)

@@ -136,7 +136,7 @@ def _plan_reshape(layout: Layout, shape: tuple[int, ...]) -> _Planned:
 
 
 def _plan_view(op: type[Reshaping], layout: Layout, shape: tuple[int, ...]) -> _Planned:
-    """As ``op`` does it; of wrapped tensors, each of whose levels has layouts of its own, always by way of the op."""
+    """The plan of ``op``, a view. Layouts of tensors that a transform wraps are not interned: these go to the op."""
     if layout is not intern(layout.numpy_dtype, layout.shape, layout.strides, layout.device):
         return _Planned(op.apply, shape, lambda x: op.apply(x, shape))
     return _Planned(op.apply, shape, op.plan(layout, shape))
