@@ -31,4 +31,4 @@ def test_what_llvm_is_asked_for(head, monkeypatch, tmp_path):
     np.testing.assert_array_equal(out, x * x)
     if has_quick_wide_registers():
         wanted = 16 if head else 8
-        assert f"<{wanted} x float>" in next(iter(function.inspect_llvm().values()))
+        assert f"<{wanted} x float>" in next(iter(function.dispatcher.inspect_llvm().values()))
