@@ -311,6 +311,9 @@ def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) 
     layout = arguments[argument.name] if isinstance(argument, Read) else layouts[argument.number]
     if isinstance(argument.view, tuple):
         return array_shape(argument.view, layout.numpy_dtype.itemsize)
+    if argument.view in ("T", "mT"):
+        *lead, rows, columns = layout.array_shape
+        return (*lead, columns, rows)
     return layout.array_shape if argument.view is None else ()
 
 

@@ -9,6 +9,7 @@ import jitgrad as torch
 from jitgrad.autograd import gradcheck, gradgradcheck
 from jitgrad.core.layout import forget_plans
 from jitgrad.kernels import product_parts
+from jitgrad.kernels.loops.matmul import tile_product
 from jitgrad.nn.functional import linear
 
 RNG = np.random.default_rng(0)
@@ -97,6 +98,24 @@ def test_transposed_operands_are_read_where_they_lie(monkeypatch, most, kernels)
     assert [e.kernel.name for e in tape] == kernels
     np.testing.assert_allclose(results[0], x.numpy()[0] @ w.numpy()[0].T, atol=1e-12)
     np.testing.assert_allclose(results[1], x.numpy() @ w.numpy().swapaxes(1, 2), atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_runs_a_product_by_a_transposed_matrix_is_chosen_once(monkeypatch, threads):
+    monkeypatch.setattr(product_parts, "_BY_TILES", 1 << 18)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    forget_plans()
+    monkeypatch.setattr(tile_product, "call", lambda *args: pytest.fail("a loop that counts its pieces anew"))
+    x, w = torch.tensor(array((80, 30)), requires_grad=True), torch.tensor(array((50, 30)), requires_grad=True)
+    for _ in range(3):
+        x.grad = w.grad = None
+        y = torch.mm(x, w.t())
+        y.backward(torch.ones(80, 50))
+        np.testing.assert_allclose(y.detach(), x.detach().numpy() @ w.detach().numpy().T, atol=1e-12)
+        np.testing.assert_allclose(w.grad, np.repeat(x.detach().numpy().sum(0)[None], 50, 0), atol=1e-12)
+    torch.set_num_threads(before)
+    forget_plans()
 
 
 def test_small_products_are_one_loop_whatever_is_transposed():
