@@ -71,12 +71,18 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
     for k, (out, gradient) in enumerate(zip(outputs, grads, strict=True)):
         if not isinstance(out, Tensor):
             raise AssertionError("Expected output to be a torch.Tensor")
-        edge = edge_of(out)
-        gradients.append(first_gradient(out, gradient, k, edge))  # PyTorch refuses a wrong gradient first
-        if edge is None:
-            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
+        edge, first = _root(out, gradient, k)
         edges.append(edge)
+        gradients.append(first)
     return edges, gradients
+
+
+def _root(out: Tensor, gradient: Tensor | None, index: int) -> tuple[Edge, Tensor]:
+    edge = edge_of(out)
+    first = first_gradient(out, gradient, index, edge)  # PyTorch refuses a wrong gradient first
+    if edge is None:
+        raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+    return edge, first
 
 
 def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) -> Tensor:
@@ -271,7 +277,11 @@ def backward_of(
 
     ``gradient`` may be left out for a real scalar. See ``jitgrad.autograd.backward``.
     """
-    backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
+    if create_graph or inputs is not None or transforming():
+        return backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
+    edge, first = _root(self, gradient, 0)  # most calls, without the lists that several tensors take
+    engine.run((edge,), (first,), bool(retain_graph), False)
+    return None
 
 
 set_method("backward", backward_of)

@@ -84,6 +84,12 @@ class Task:
     ops, in place of their kernels. ends: wanted gradients are taken as they arrive, and nothing behind them runs.
     """
 
+    wanted: set[Edge] | None = None
+    wanted_nodes: frozenset[Node] = frozenset()
+    ends: frozenset[Node] = frozenset()
+    needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
+    active: set[Node] | None = None  # with ``wanted``: those, and the nodes whose gradients are asked for
+
     def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool,
                  ends: bool = False):  # fmt: skip
         self.keep, self.create, self.accumulate = keep, create, accumulate
@@ -93,13 +99,11 @@ class Task:
         self.borrowed: set[Edge] = set()
         self.leaves: dict[Node, int] = {}  # how many gradients each leaf's node still has to wait for
         self.captured: dict[Edge, Tensor | None] = {}  # what was found at the wanted edges
-        self.wanted = set(wanted) if wanted is not None else None
-        self.wanted_nodes = set(map(node_of, wanted or ()))
-        self.ends: set[Node] = self.wanted_nodes if ends else set()
-        self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
-        self.active: set[Node] | None = None  # with ``wanted``: those, and the nodes whose gradients are asked for
         self.seen: set[Node] = set()  # all op nodes behind the roots
         self.callbacks: list[Callable[[], Any]] = []
+        if wanted is not None:
+            self.wanted, self.wanted_nodes = set(wanted), frozenset(map(node_of, wanted))
+            self.ends = self.wanted_nodes if ends else self.ends
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Run the nodes behind the roots, starting with these gradients at them."""
@@ -259,8 +263,8 @@ class Task:
         leaves: dict[Node, int] = {}
         # backward(inputs=...) accumulates into non-leaves by their retained gradients, which are stored when the node
         # runs; grad() takes a wanted gradient before the node would run.
-        needed = wanted.intersection(nodes) if self.accumulate else set()
-        active, ends = wanted | needed, self.ends
+        needed = set(wanted.intersection(nodes)) if self.accumulate else set[Node]()
+        active, ends = needed | wanted, self.ends
         for node in reversed(nodes):
             if node in ends:
                 continue
@@ -390,7 +394,11 @@ class Task:
     def finish_waiting(self, node: AccumulateGrad) -> None:
         """The last gradient for a leaf has been added to those that wait."""
         grad = self.waiting.pop(node)
-        self.finish_leaf(node, grad, node not in self.borrowed and grad._base is None)
+        owned = node not in self.borrowed and grad._base is None
+        if observers or (variable := node.variable) is None:
+            self.finish_leaf(node, grad, owned)
+        else:
+            self.finish_variable(node, variable, grad, owned)
 
     def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, owned: bool) -> None:
         """The last gradient for a leaf has arrived; ``grad`` is their sum, None if all edges brought none."""
@@ -421,20 +429,11 @@ class Task:
             (grad,), owned = call_node_hooks(node.pre_hooks, (grad,)), False
         if grad is not None and variable._requires_grad:  # the flag may have been cleared since forward
             with _leaf_lock:
-                taken = variable._grad is None
-                self.accumulate_into(variable, grad, owned)
-                grad = variable._grad if taken else grad
+                if (there := variable._grad) is None:
+                    grad = variable._grad = first_grad(variable, grad, owned and not self.rules)
+                else:
+                    variable._grad = add_gradients(there, grad) if self.rules else add_to_grad(there, grad)
             if hooks is not None and hooks.after:
                 call_after_hooks(hooks.after, variable)
         if node.post_hooks:
             call_node_hooks(node.post_hooks, (), (grad,))
-
-    def accumulate_into(self, variable: Tensor, grad: Tensor, owned: bool) -> None:
-        """Set or add to a leaf's ``.grad``."""
-        there = variable._grad
-        if there is None:
-            variable._grad = first_grad(variable, grad, owned and not self.rules)
-        elif self.rules:
-            variable._grad = add_gradients(there, grad)
-        else:
-            variable._grad = add_to_grad(there, grad)

