@@ -15,7 +15,6 @@ import importlib
 from importlib.util import find_spec
 from typing import Any
 
-from llvmlite.binding import parse_assembly
 from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -26,7 +25,6 @@ from numba.core.typed_passes import NativeLowering
 from jitgrad.kernels.brief_lowering import BriefLower
 from jitgrad.kernels.loop_marks import MarkingLower
 from jitgrad.kernels.numba_context import needs_no_wrapper, python_function
-from jitgrad.kernels.vector_constants import keep_constants
 
 __all__ = ["InlinedPipeline", "KernelPipeline", "prepare"]
 
@@ -40,21 +38,12 @@ _NEEDLESS = {
 class _KernelLibrary(JITCodeLibrary):
     """A kernel's machine code."""
 
-    _final_module: Any
-
     def _optimize_functions(self, module: Any) -> None:
         # A kernel is simplified before others are inlined into it: some loops are not made vectors otherwise.
         if module.name == "wrapper":  # for Python: the passes over the whole module suffice
             module.data_layout = self._codegen._data_layout
         else:
             super()._optimize_functions(module)
-
-    def _optimize_final_module(self) -> None:
-        super()._optimize_final_module()
-        text, name = str(self._final_module), self._final_module.name
-        if (changed := keep_constants(text)) != text:
-            self._final_module = parse_assembly(changed)
-            self._final_module.name = name
 
 
 class _InlinedLibrary(JITCodeLibrary):
