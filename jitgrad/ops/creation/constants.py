@@ -21,7 +21,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
 from jitgrad.dispatch.memory_formats import layout_in_format
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.parameter_types import mark_explaining
+from jitgrad.dispatch.parameter_types import explained, mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import (
     after_tensor,
@@ -34,6 +34,7 @@ from jitgrad.dispatch.sizes import (
 )
 from jitgrad.dispatch.sparse_calls import among, apply_form, is_sparse
 from jitgrad.dispatch.strides import empty_with_strides
+from jitgrad.ops.creation.type_info import Format
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
 
@@ -152,12 +153,24 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
     def create(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
                pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
                **named: Any) -> Tensor:  # fmt: skip
-        given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         if out is None and device is None and memory_format is None and layout is None and not named and size:
+            given = as_dtype(name, dtype) or dtypes.get_default_dtype()
             shape = size_argument(name, size)
             known = layouts.get((shape, given)) or plan(shape, given)
             made = wrap(empty_for(known), known) if value is None else filled(known, value)
             return finished(name, made, requires_grad) if requires_grad else made
+        if memory_format is not None:
+            named["memory_format"] = memory_format
+        return create_any(
+            *size, out=out, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad, **named
+        )
+
+    def create_any(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+                   requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
+        memory_format = named.pop("memory_format", None) if value is None else None
+        if layout is not None and not isinstance(layout, Format):
+            raise must_be(name, "layout", None, "torch.layout", layout)
+        given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         if out is not None:
             _check_place(out, layout, device)
         if is_sparse(layout) or (out is not None and halves and among((out,))):
@@ -165,6 +178,8 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
         made = make(name, _size(name, size, named), given, device, memory_format)
         return finished(name, made, requires_grad, out, allows_internal_overlap=True)
+
+    create_any = explained(create_any, name)
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip

@@ -109,8 +109,8 @@ def _planned_range(
     bounds: tuple[Any, ...], named: dict[str, Any], dtype: Any, out: Tensor | None, device: Any
 ) -> tuple[Layout, Any, Any]:
     """(the layout of ``arange``, start, step) of its arguments."""
-    if len(bounds) + len(named) == 0:
-        raise invalid_combination("arange", ())
+    if not 0 < len(bounds) + len(named) <= 3:
+        raise invalid_combination("arange", bounds)
     order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
     given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
     if unknown := set(given) - {"start", "end", "step"}:
