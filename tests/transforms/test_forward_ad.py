@@ -219,3 +219,11 @@ def test_dual_tensors_print_their_tangent():
         x = fwAD.make_dual(torch.tensor([1.0]), torch.tensor([2.0]))
         assert repr(x) == "tensor([1.], tangent=tensor([2.]))"
     assert repr(x) == "tensor([1.])"
+
+
+def test_a_tangent_that_does_not_fit_the_line_is_printed_below():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.zeros(2, 1), torch.ones(2, 1))
+        assert repr(x) == "tensor([[0.],\n        [0.]], tangent=tensor([[1.],\n        [1.]]))"
+        y = fwAD.make_dual(torch.zeros(4, 1), torch.ones(4, 1))
+        assert repr(y).splitlines()[3:5] == ["        [0.]],", "       tangent=tensor([[1.],"]
