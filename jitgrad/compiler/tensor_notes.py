@@ -11,6 +11,7 @@ from jitgrad.compiler.numbers import read_number
 from jitgrad.compiler.trust import ABSENT, static_attribute, takes_over
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn.parameter import is_lazy
 
@@ -94,6 +95,9 @@ class TensorNotes:
         self._refuse_override(tensor)
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
+            return
+        if isinstance(tensor, SparseTensor):  # which has several arrays, of lengths that change
+            self.fail("it uses a sparse tensor", lasting=True)
             return
         self.tensors[id(tensor)] = TensorNote(tensor)
         if tensor._edge is not None and id(tensor) not in self.arguments:
