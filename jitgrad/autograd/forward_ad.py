@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jitgrad.core.grad_mode import Mode, state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level
-from jitgrad.ops.shape.view import Alias
+from jitgrad.ops.shape.view import view_as
 from jitgrad.transforms import dual_inplace  # noqa: F401  (gives Dual its writes)
 from jitgrad.transforms.batched import batches_of
 from jitgrad.transforms.dual import dual, split
@@ -74,7 +74,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     check_float(tensor, tangent)
     if not state.computes_tangents:
-        return tensor.detach() if state.inference else Alias.apply(tensor)
+        return tensor.detach() if state.inference else view_as(tensor, tensor)
     check_unbatched(tensor)
     if split(tensor, state.forward)[1] is not None:
         raise RuntimeError(
@@ -86,7 +86,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
         )
     check_tangent(tensor, tangent)
-    return dual(state.forward, tensor, tangent)
+    # Of a view: a leaf that requires grad is none as a dual tensor, whose gradient goes on to it.
+    return dual(state.forward, view_as(tensor, tensor), tangent)
 
 
 def check_float(tensor: Tensor, tangent: Tensor) -> None:
@@ -120,7 +121,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(tensor, state.forward)
     # An alias: ops on the primal are recorded as ops on a view of the tensor, as in PyTorch.
-    return UnpackedDualTensor(tensor if tangent is None else Alias.apply(primal), tangent)
+    return UnpackedDualTensor(tensor if tangent is None else view_as(primal, primal), tangent)
 
 
 class _set_fwd_grad_enabled(Mode):

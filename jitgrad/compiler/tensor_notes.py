@@ -11,6 +11,7 @@ from jitgrad.compiler.numbers import read_number
 from jitgrad.compiler.trust import ABSENT, static_attribute, takes_over
 from jitgrad.core.inference import is_inference
 from jitgrad.core.node import node_of
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn.parameter import is_lazy
 
@@ -18,6 +19,7 @@ __all__ = ["HOOKS", "TensorNote", "TensorNotes", "hooks_of"]
 
 REPLACED: Any = type("Replaced", (), {"__repr__": lambda self: "<replaced>"})()  # an old gradient that nothing read
 HOOKS = "it registers hooks on a tensor from outside, or retains its gradient"
+_OF_STORAGE = ("storage_offset", "storage", "untyped_storage")
 # Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
 _UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata", "_base", "_is_view", "storage_offset")
 _OF_NODES = ("grad_fn", "output_nr", "retains_grad")  # the same for all leaves
@@ -95,6 +97,9 @@ class TensorNotes:
         if is_lazy(tensor):
             self.fail("it uses a parameter that has no shape yet")
             return
+        if isinstance(tensor, SparseTensor):  # which has several arrays, of lengths that change
+            self.fail("it uses a sparse tensor", lasting=True)
+            return
         self.tensors[id(tensor)] = TensorNote(tensor)
         if tensor._edge is not None and id(tensor) not in self.arguments:
             self.fail("it uses a tensor that another computation has made and that requires grad")
@@ -111,10 +116,16 @@ class TensorNotes:
         base = tensor._base
         if tensor._level is not None:  # made by a transform that is open inside of the function
             self.created[id(tensor)] = tensor
-        elif base is not None and (id(base) in self.created or id(base) in self.tensors):
+        elif base is not None and self._is_known_base(base):
             self.created[id(tensor)] = tensor  # views are not announced
         else:
             self.fail("it uses a tensor of which it is not known where it comes from")
+
+    def _is_known_base(self, base: Tensor) -> bool:
+        """Whether views of ``base`` can be made of tensors that are known: of itself, or of other views of it."""
+        if id(base) in self.created or id(base) in self.tensors:
+            return True
+        return any(note.tensor._base is base for note in self.tensors.values())
 
     def _refuse_override(self, tensor: Tensor) -> None:
         if takes_over(tensor):
@@ -150,11 +161,15 @@ class TensorNotes:
             elif name not in ("_data", "_layout") and static_attribute(Tensor, name) is ABSENT:
                 note.own.setdefault(name, found := tensor.__dict__.get(name, ABSENT))
                 self._found(tensor, found)
-        elif name == "data_ptr" or (name == "storage_offset" and id(tensor._base) in self.tensors):
+        elif name == "data_ptr" or (name in _OF_STORAGE and self._is_of_outside(tensor)):
             self.fail(f"it reads {name} of a tensor")
-        elif name == "_base" and tensor._base is not None and id(tensor._base) not in self.created:
+        elif name == "_base" and self._is_of_outside(tensor):
             self.fail("it reads of which tensor from outside another one is a view")
         return getattr(tensor, name)
+
+    def _is_of_outside(self, tensor: Tensor) -> bool:
+        """Whether a new tensor is a view of one from outside."""
+        return tensor._base is not None and id(tensor._base) not in self.created
 
     def grad_of(self, note: TensorNote) -> None:
         """``.grad`` is read: if nothing has assigned it so far, what it was before counts."""

@@ -115,7 +115,8 @@ def is_users_function(function: types.FunctionType) -> bool:
 def is_ours(kind: type) -> bool:
     """Whether a class is one of jitgrad's, other than those whose methods are watched."""
     module = getattr(kind, "__module__", "") or ""
-    return module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
+    # Tensor's module is ``torch`` while jitgrad stands in for PyTorch (compat).
+    return kind is Tensor or module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
 
 
 def has_state(value: Any) -> bool:

@@ -52,7 +52,8 @@ __all__ = ["Watch"]
 
 _HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"}
 # jitgrad's functions that return what an attribute of their argument tells.
-_READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference"}
+_READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference", "as_strided": "storage_offset",
+            "as_strided_": "storage_offset", "as_strided_scatter": "storage_offset"}  # fmt: skip
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")

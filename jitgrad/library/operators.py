@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jitgrad.autograd.graph import increment_version
 from jitgrad.core import grad_mode
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
@@ -109,8 +110,12 @@ class Operator:
                 f"Could not run '{self.name()}' with arguments from the '{backend}' backend: no function was "
                 "registered for it"
             )
+        written = self._written(args, kwargs)
+        before = [t._version for t in written]
         with no_grad():
             out = kernel(*args, **kwargs)
+        # What the kernel wrote by other means than ops of tensors, through NumPy say, counts as a write, too.
+        increment_version(t for t, version in zip(written, before, strict=True) if t._version == version)
         for x in tensors_in(out if isinstance(out, (list, tuple)) else [out]):
             if any(x is t for t in tensors):
                 raise RuntimeError(
@@ -121,6 +126,13 @@ class Operator:
                     "output tensor(s) (e.g. return x.clone()) or refactor the custom operator to not return y."
                 )
         return out
+
+
+    def _written(self, args: Any, kwargs: Any) -> list[Tensor]:
+        """The tensors among arguments that the schema says are written to."""
+        signature = self.schema.signature
+        given = signature.bind(*args, **kwargs).arguments
+        return tensors_in(value for name, value in given.items() if "!" in signature.parameters[name].annotation)
 
 
 class Packet:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.core.formatting import with_suffixes
 from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.tensor import Tensor
@@ -67,7 +68,8 @@ class Dual(Wrapped):
             return repr(self._primal)
         if self._level is not state.forward:
             return super().__repr__()
-        return f"{repr(self._primal)[:-1]}, tangent={self._tangent})"
+        text = repr(self._primal)[:-1]
+        return with_suffixes(text, [f"tangent={self._tangent}"], indent=text.index("(") + 1) + ")"
 
     def detach(self) -> Tensor:
         """The primal outside the graph, without a tangent."""

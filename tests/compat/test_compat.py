@@ -97,3 +97,17 @@ else: raise AssertionError
 """
     done = python("-c", program, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_functions_are_compiled_there_too(tmp_path):
+    program = """
+import torch, torch.nn.functional as F
+layer = torch.nn.Linear(3, 2)
+@torch.compile(fullgraph=True)
+def step(x): return F.relu(layer(x)).sum()
+for _ in range(3): step(torch.ones(2, 3))
+assert str(step.explain()).startswith("1 recording")
+"""
+    (tmp_path / "step.py").write_text(program)
+    done = python("-m", "jitgrad", "run", str(tmp_path / "step.py"))
+    assert done.returncode == 0, done.stderr

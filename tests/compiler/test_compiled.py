@@ -119,3 +119,13 @@ def test_tensors_freed_between_calls():
         expected = (x * 2 + 1).tanh()
         del x
         torch.testing.assert_close(y, expected)
+
+
+def test_functions_of_sparse_tensors_run_uncompiled():
+    graph, x = torch.eye(3).to_sparse(), torch.ones(3, 2)
+    for function, given in ((lambda x: graph @ x, (x,)), (lambda x, graph: graph @ x, (x, graph))):
+        compiled = torch.compile(function)
+        with pytest.warns(torch.compiler.CompileWarning, match="uses a sparse tensor"):
+            assert all(torch.equal(compiled(*given), x) for _ in range(4))
+    with pytest.raises(RuntimeError, match="uses a sparse tensor"):
+        torch.compile(lambda x: graph @ x, fullgraph=True)(x)

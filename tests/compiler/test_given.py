@@ -1,4 +1,4 @@
-"""Attributes of tensors that are given, containers of a program's own classes, and what a function also reads."""
+"""Attributes of tensors that are given, containers of a program's own classes, what a function also reads, views."""
 
 import warnings
 from collections import Counter
@@ -121,3 +121,38 @@ def test_a_dictionary_by_tensors_is_of_those_of_the_call():
         for _ in range(5):
             x = torch.ones(2)
             assert next(iter(compiled(x))) is x
+
+
+# -- views of what is outside ------------------------------------------------------------------------------
+
+
+def batches():
+    data = torch.arange(36.0).reshape(12, 3)
+    return [data[k : k + 4] for k in (0, 2, 5)] + [torch.ones(4, 3)]
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x[:2] * 2, lambda x: x[1:3].mul_(2).sum(), lambda x: x.t()[:, 1:].sum(0),
+])  # fmt: skip
+def test_views_of_views(function):
+    compiled = torch.compile(function, fullgraph=True)
+    for ours, theirs in zip(batches(), batches(), strict=True):
+        assert torch.equal(compiled(ours), function(theirs)) and torch.equal(ours, theirs)
+    assert len(compiled._variants) == 1
+
+
+def test_a_buffer_that_is_a_view():
+    positions = torch.arange(15.0).reshape(5, 3).unsqueeze(1)
+    compiled = torch.compile(lambda x: x + positions[: x.size(0)], fullgraph=True)
+    for _ in range(4):
+        assert torch.equal(compiled(torch.zeros(4, 1, 3)), positions[:4])
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.as_strided((2, 2), (3, 1), 0).sum(), lambda x: x[1:].as_strided((2,), (1,), 4).sum(),
+    lambda x: x[1:].storage_offset(), lambda x: x[1:].untyped_storage().nbytes(),
+])  # fmt: skip
+def test_where_views_are_in_memory_is_not_kept(function):
+    compiled = torch.compile(function)
+    with pytest.warns(torch.compiler.CompileWarning):
+        assert [compiled(x) for x in batches()] == [function(x) for x in batches()]

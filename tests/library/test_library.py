@@ -75,6 +75,19 @@ def test_writing_to_an_argument():
     assert "Tensor(a0!) x" in add_one_._opoverload._schema
 
 
+def test_a_write_through_numpy_counts_as_one():
+    @torch.library.custom_op("tests::numpy_sin_", mutates_args={"x"})
+    def numpy_sin_(x: Tensor, y: Tensor) -> None:
+        np.sin(x.numpy(), out=x.numpy())
+
+    x, y, weight = torch.ones(2), torch.ones(2), torch.ones(2, requires_grad=True)
+    product = weight * x
+    numpy_sin_(x, y)
+    assert (x._version, y._version) == (1, 0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
 def test_what_is_refused():
     @torch.library.custom_op("tests::same", mutates_args=())
     def same(x: Tensor) -> Tensor:

@@ -190,3 +190,11 @@ def test_a_buffer_of_a_parameter_is_a_plain_tensor():
     net.b = nn.Buffer(nn.Parameter(torch.ones(1)))
     assert type(net.b) is torch.Tensor and isinstance(net.b, nn.Buffer) and net.b.requires_grad
     assert [n for n, _ in net.named_buffers()] == ["b"] and not list(net.parameters())
+
+
+def test_a_backward_hook_without_inputs_that_require_grad_warns_at_the_users_line():
+    layer = nn.Linear(2, 1)
+    layer.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    with pytest.warns(UserWarning, match="Full backward hook is firing") as found:
+        layer(torch.ones(1, 2)).sum().backward()
+    assert found[0].filename == __file__

@@ -99,6 +99,7 @@ def test_settings_of_attention_are_kept():
     assert len(attention._cur_sdpa_kernel_backends()) == 5
     with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"), sdpa_kernel("math"):
         pass
+    assert repr(causal_upper_left(1, 2)) == "tensor([[ True, False]])"
     assert causal_upper_left(2, 3).tolist() == [[True, False, False], [True, True, False]]
     assert causal_lower_right(2, 3).tolist() == [[True, True, False], [True, True, True]]
     q = torch.ones(1, 2, 4)

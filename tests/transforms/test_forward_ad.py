@@ -219,3 +219,27 @@ def test_dual_tensors_print_their_tangent():
         x = fwAD.make_dual(torch.tensor([1.0]), torch.tensor([2.0]))
         assert repr(x) == "tensor([1.], tangent=tensor([2.]))"
     assert repr(x) == "tensor([1.])"
+
+
+def test_a_tangent_that_does_not_fit_the_line_is_printed_below():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.zeros(2, 1), torch.ones(2, 1))
+        assert repr(x) == "tensor([[0.],\n        [0.]], tangent=tensor([[1.],\n        [1.]]))"
+        y = fwAD.make_dual(torch.zeros(4, 1), torch.ones(4, 1))
+        assert repr(y).splitlines()[3:5] == ["        [0.]],", "       tangent=tensor([[1.],"]
+
+
+def test_a_dual_tensor_is_a_view_of_its_primal():
+    leaf = torch.ones(2, requires_grad=True)
+    with fwAD.dual_level():
+        x = fwAD.make_dual(leaf, torch.ones(2))
+        assert not x.is_leaf and x._is_view() and x.grad_fn.name() == "ViewBackward0"
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            x.mul_(2)
+        (x**3).sum().backward()
+        assert leaf.grad.tolist() == [3, 3]
+        with pytest.warns(UserWarning, match="not a leaf"):
+            assert x.grad is None
+        plain = torch.ones(2)
+        fwAD.make_dual(plain, torch.ones(2)).mul_(3)
+        assert plain.tolist() == [3, 3]

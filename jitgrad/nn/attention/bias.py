@@ -46,6 +46,9 @@ class CausalBias(Tensor):
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int):
         """Nothing is left to do: ``__new__`` makes every tensor."""
 
+    def __repr__(self) -> str:
+        return repr(self._materialize())
+
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask as a plain tensor."""
         return self.detach().to(device or "cpu")

@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad.autograd.function import Function
 from jitgrad.core.grad_mode import is_grad_enabled
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 
 __all__ = ["BackwardWatch", "watch_one_node"]
 
@@ -51,7 +52,7 @@ class BackwardWatch:
             warnings.warn(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
                 f"{type(result)}",
-                stacklevel=5,
+                stacklevel=user_level(),
             )
             return result
         results, self.output_places, node = _through_one_node(result if isinstance(result, tuple) else (result,))
@@ -84,7 +85,7 @@ class BackwardWatch:
             "Full backward hook is firing when gradients are computed with respect to module outputs since no "
             "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
             "#torch.nn.Module.register_full_backward_hook for more details.",
-            stacklevel=5,
+            stacklevel=user_level(),
         )
         for hook in self.hooks:
             changed = hook(self.module, (None,) * self.input_count, grad_outputs)
