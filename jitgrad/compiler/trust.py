@@ -19,9 +19,9 @@ from jitgrad.core.tensor import Tensor
 
 __all__ = [
     "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "HASHING", "ITERATORS", "OF_C", "OPEN", "OPERATING", "PLAIN",
-    "PURE", "PURE_MODULES", "READ_ONLY", "SHOWING", "has_special", "has_state", "is_callable_object", "is_ours",
-    "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "special_method", "static_attribute",
-    "takes_over", "title",
+    "PURE", "PURE_MODULES", "READ_ONLY", "SHOWING", "hands_on", "has_special", "has_state", "is_callable_object",
+    "is_ours", "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "special_method",
+    "static_attribute", "takes_over", "title",
 ]  # fmt: skip
 
 # Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
@@ -36,6 +36,11 @@ _STATELESS = (
     "jitgrad.random", "jitgrad.compiler", "jitgrad.testing", "jitgrad.debug", "jitgrad.extend", "jitgrad.library",
 )  # fmt: skip
 _MODES = ("jitgrad.core.grad_mode", "jitgrad.core.inference")
+# What decorators make that hand their arguments, unread, to the function that they were put round.
+_HANDING_ON = {
+    ("jitgrad.core.grad_mode", "wrapped"), ("jitgrad.amp.autocast_mode", "decorated"),
+    ("jitgrad.core.device", "on_device"),
+}  # fmt: skip
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
@@ -105,6 +110,14 @@ def is_watched(function: types.FunctionType) -> bool:
     if module == "jitgrad" or module.startswith("jitgrad."):
         return module.startswith(_WATCHED) and not module.startswith(_TRUSTED)
     return not module.startswith(("numpy", "numba", "contextlib"))
+
+
+def hands_on(function: types.FunctionType) -> bool:
+    """Whether it hands its arguments to a watched function and reads none, as what ``no_grad()(f)`` makes."""
+    if (module_of(function), function.__code__.co_name) not in _HANDING_ON:
+        return False
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return any(isinstance(f, types.FunctionType) and (is_watched(f) or hands_on(f)) for f in held)
 
 
 def is_users_function(function: types.FunctionType) -> bool:

@@ -26,6 +26,7 @@ from jitgrad.compiler.tensor_notes import HOOKS
 from jitgrad.compiler.trust import (
     OF_C,
     PURE,
+    hands_on,
     has_special,
     has_state,
     is_callable_object,
@@ -202,6 +203,8 @@ class Watch(BuiltinCalls):
             return self.prepared(function)(*args, **kwargs)
         if module_of(function).startswith("numpy"):
             return self._numpy(function, args, kwargs)
+        if hands_on(function):
+            return self._with_watched_cells(function)(*args, **kwargs)
         return self._primitive(function, args, kwargs)
 
     def _class(self, cls: type, args: Any, kwargs: Any) -> Any:

@@ -68,6 +68,34 @@ def test_what_a_wrapped_callable_reads_is_noticed(wrapped, called):
     check_noticed(lambda x: made(x), lambda: state.update(scale=3.0), CUTS[0])
 
 
+@pytest.mark.parametrize(
+    "decorate", [torch.no_grad(), torch.autocast("cpu", enabled=False), torch.device("cpu")],
+    ids=["no_grad", "autocast", "device"],
+)  # fmt: skip
+def test_decorated_methods_of_objects_that_are_callable(decorate):
+    class Average(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(2))
+            self.rate = 0.5
+
+        @decorate
+        def update(self, x):
+            self.mean.lerp_(x, self.rate)
+
+        def forward(self, x):
+            self.update(x)
+            return x + self.mean
+
+    average = Average()
+    compiled = torch.compile(lambda x: average(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.compiler.CompileWarning)
+        assert [compiled(torch.ones(2))[0].item() for _ in range(3)] == [1.5, 1.75, 1.875]
+        average.rate = 1.0
+        assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
 def test_a_cache_that_is_cleared():
     held = {"scale": 2.0}
 
