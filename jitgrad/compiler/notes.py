@@ -17,6 +17,8 @@ from jitgrad.compiler.tensor_notes import TensorNotes
 from jitgrad.compiler.trust import is_users, static_attribute
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
+from jitgrad.nn.modules.global_hooks import registration_hooks
+from jitgrad.nn.modules.module import Module
 
 __all__ = ["Action", "Guard", "Notes", "is_constant", "is_scalar", "same"]
 
@@ -256,10 +258,23 @@ class Notes(TensorNotes):
     def same_attribute(self, obj: Any, name: str, value: Any) -> bool:
         """Whether ``obj.name`` has this value already; then that is guarded, and assigning it changes nothing."""
         own = getattr(obj, "__dict__", {})
+        if name not in own and isinstance(obj, Module) and name in own.get("_buffers", ()):
+            return self._same_buffer(obj, name, value)
         if name not in own or not same(own[name], value):
             return False
         self.attribute(obj, name, value)
         return True
+
+    def _same_buffer(self, module: Module, name: str, value: Any) -> bool:
+        """``same_attribute`` for a buffer, as of ``self.mean = self.mean.lerp_(x, 0.1)``: it is registered anew."""
+        for method in ("__setattr__", "register_buffer"):  # a class of the program's may have its own
+            self.of_class(type(module), method)
+            if static_attribute(type(module), method) is not static_attribute(Module, method):
+                return False
+        self.know(registration_hooks)
+        self.emptiness(registration_hooks)
+        self.attribute(module, "_buffers", module._buffers)
+        return not registration_hooks and type(value) is Tensor and self.same_item(module._buffers, name, value)
 
     def same_item(self, obj: Any, key: Any, value: Any) -> bool:
         """``same_attribute`` for an item."""

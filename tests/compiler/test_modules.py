@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 
@@ -150,3 +151,52 @@ def test_other_options_from_now_on():
     compiled = torch.compile(nn.Linear(8, 3))
     compiled.compile(fullgraph=True)
     assert compiled.dynamo_ctx.keywords["fullgraph"] and compiled(matrix(0)).shape == (4, 3)
+
+
+class Average(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x):
+        self.mean = self.mean.lerp_(x, 0.5)
+        return x + self.mean
+
+
+def test_buffers_that_are_assigned_what_they_are():
+    average = Average()
+    compiled = torch.compile(lambda x: average(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.compiler.CompileWarning)
+        for _ in range(2):
+            assert [compiled(torch.ones(2))[0].item() for _ in range(3)] == [1.5, 1.75, 1.875]
+            average.mean = torch.zeros(2)
+
+
+def test_hooks_of_buffers_see_each_assignment():
+    average, seen = Average(), []
+    compiled = torch.compile(lambda x: average(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        compiled(torch.ones(2)), compiled(torch.ones(2))
+        hook = lambda module, name, buffer: seen.append(name)
+        with torch.nn.modules.module.register_module_buffer_registration_hook(hook):
+            assert [compiled(torch.ones(2))[0].item() for _ in range(3)] == [1.875, 1.9375, 1.96875]
+        compiled(torch.ones(2))
+    assert seen == ["mean"] * 3
+
+
+def test_registrations_of_the_program_see_each_assignment():
+    seen = []
+
+    class Registering(Average):
+        def register_buffer(self, name, tensor, persistent=True):
+            seen.append(name)
+            super().register_buffer(name, tensor, persistent)
+
+    average = Registering()
+    compiled = torch.compile(lambda x: average(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        assert [compiled(torch.ones(2))[0].item() for _ in range(3)] == [1.5, 1.75, 1.875]
+    assert seen == ["mean"] * 4
