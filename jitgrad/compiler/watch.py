@@ -61,9 +61,7 @@ _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is a constant, or a tuple of constants."""
-    if type(value) is tuple:
-        return all(map(_is_plain, value))
+    """Whether it is a constant."""
     return isinstance(value, (type, dtype, device, Size)) or type(value) in (int, float, bool, str, bytes, type(None))
 
 
@@ -155,8 +153,8 @@ class Watch(BuiltinCalls):
         return self._primitive(function, args, kwargs)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function whose results functools keeps: by plain arguments the kept result is asked for each time."""
-        others = [v for v in (*args, *kwargs.values()) if not _is_plain(v)]
+        """Call a function whose results functools keeps: with the same arguments the result is asked for each time."""
+        others = [v for v in (*args, *kwargs.values()) if not self._is_the_same(v)]
         if others and all(isinstance(v, Tensor) and self.notes.is_another(v) for v in others):
             return self.call(function.__wrapped__, *args, **kwargs)  # of other tensors each time nothing is kept yet
         if others:
@@ -173,11 +171,17 @@ class Watch(BuiltinCalls):
             observers.remove(launched)
         if launches:  # which later calls don't repeat
             self.notes.fail(f"the first call of {title(function)}, whose results are kept, computes tensors")
-        if (function.__module__ or "").startswith("jitgrad."):
-            self.notes.know(result)
-        else:
+        self.notes.know(result)
+        if not (function.__module__ or "").startswith("jitgrad."):
             self.notes.kept(function, args, kwargs, result)
         return result
+
+    def _is_the_same(self, value: Any) -> bool:
+        """Whether it is a constant, or an object that is guarded to be this one in every run, or a tuple of these."""
+        if type(value) is tuple:
+            return all(map(self._is_the_same, value))
+        of_call = isinstance(value, Tensor) or id(value) in self.notes.arguments
+        return _is_plain(value) or (self.notes.is_known(value) and not of_call)
 
     def _method(self, method: types.MethodType, args: Any, kwargs: Any) -> Any:
         owner, function = method.__self__, method.__func__

@@ -113,6 +113,33 @@ def test_a_cache_that_is_cleared():
         check_noticed(lambda x: x * scale(1), change, cut)
 
 
+class Recipe:
+    def __init__(self, order):
+        self.order = order
+
+
+def test_kept_results_of_objects_from_outside():
+    @functools.lru_cache
+    def recipe(order):
+        return Recipe(order)
+
+    @functools.lru_cache
+    def axes(recipe, count):
+        return list(recipe.order[:count])
+
+    held = [Recipe((0, 1))]
+    functions = [lambda x: x.permute(axes(recipe((1, 0)), 2)) * 2, lambda x: x.permute(axes(held[0], 2)) * 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.compiler.CompileWarning)
+        compiled = [torch.compile(function) for function in functions]
+        x = torch.ones(2, 3).cumsum(1)
+        for change in (list, lambda: held.insert(0, Recipe((1, 0))), axes.cache_clear, axes(held[0], 2).reverse):
+            change()
+            for _ in range(3):
+                for f, function in zip(compiled, functions, strict=True):
+                    assert f(x).tolist() == function(x).tolist()
+
+
 def test_kept_results_of_tensors_from_outside():
     weight = torch.tensor([1.0, 2.0])
 
