@@ -92,7 +92,7 @@ class Operator:
             return self.kernels["autograd"](*args, **kwargs)
         if "composite" in self.kernels and self.backward is None:
             return self.kernels["composite"](*args, **kwargs)
-        if (recording or grad_mode.state.levels) and "!" not in self.schema.text.partition("->")[0]:
+        if (recording or grad_mode.state.levels) and not self._writes():
             if self._function is None:
                 self._function = function_of(self)
             return self._function(args, kwargs)
@@ -127,12 +127,17 @@ class Operator:
                 )
         return out
 
-
     def _written(self, args: Any, kwargs: Any) -> list[Tensor]:
-        """The tensors among arguments that the schema says are written to."""
+        """The tensors among arguments that the schema says are written to, as far as they have versions."""
+        if not self._writes():
+            return []
         signature = self.schema.signature
         given = signature.bind(*args, **kwargs).arguments
-        return tensors_in(value for name, value in given.items() if "!" in signature.parameters[name].annotation)
+        found = tensors_in(value for name, value in given.items() if "!" in signature.parameters[name].annotation)
+        return [t for t in found if not t.is_inference()]
+
+    def _writes(self) -> bool:
+        return "!" in self.schema.text.partition("->")[0]
 
 
 class Packet:

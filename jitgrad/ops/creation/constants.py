@@ -39,7 +39,6 @@ from jitgrad.ops.creation.type_info import Format
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
 
 
-
 def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
     """A ``dtype=`` argument, which may be Python's float, int, bool or complex."""
     if dtype is None or isinstance(dtype, dtypes.dtype):
@@ -128,6 +127,26 @@ def filled_like(x: Tensor, value: float) -> Tensor:
 # -- constants ----------------------------------------------------------------------------------------
 
 
+def _of_any_arguments(name: str, takes_format: bool, make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """jitgrad.NAME(*size) of arguments that few calls have; its errors name wrong ones. ``make``: that of `_sized`."""
+
+    def create_any(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+                   requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
+        memory_format = named.pop("memory_format", None) if takes_format else None
+        if layout is not None and not isinstance(layout, Format):
+            raise must_be(name, "layout", None, "torch.layout", layout)
+        given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        if out is not None:
+            _check_place(out, layout, device)
+        if is_sparse(layout) or (out is not None and halves and among((out,))):
+            where = {"dtype": given, "device": device, "requires_grad": requires_grad}
+            return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
+        made = make(name, _size(name, size, named), given, device, memory_format)
+        return finished(name, made, requires_grad, out, allows_internal_overlap=True)
+
+    return explained(create_any, name)
+
+
 def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size); return the first two.
 
@@ -143,6 +162,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             layout = layout_in_format(layout, memory_format)
         return wrap(empty_for(layout), layout) if value is None else filled(layout, value)
 
+    create_any = _of_any_arguments(name, value is None, make)
     layouts: dict[tuple[tuple[int, ...], dtypes.dtype], Layout] = cache()
 
     def plan(shape: tuple[int, ...], dtype: dtypes.dtype) -> Layout:
@@ -164,22 +184,6 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
         return create_any(
             *size, out=out, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad, **named
         )
-
-    def create_any(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
-                   requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
-        memory_format = named.pop("memory_format", None) if value is None else None
-        if layout is not None and not isinstance(layout, Format):
-            raise must_be(name, "layout", None, "torch.layout", layout)
-        given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        if out is not None:
-            _check_place(out, layout, device)
-        if is_sparse(layout) or (out is not None and halves and among((out,))):
-            where = {"dtype": given, "device": device, "requires_grad": requires_grad}
-            return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
-        made = make(name, _size(name, size, named), given, device, memory_format)
-        return finished(name, made, requires_grad, out, allows_internal_overlap=True)
-
-    create_any = explained(create_any, name)
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
