@@ -94,24 +94,34 @@ class Notes(TensorNotes):
         self.known: dict[int, Any] = {}
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.trying = 0  # how many blocks are open that catch errors, or do something after one
+        self.applied: list[tuple[CodeType, int]] = []  # where the first autograd.Function was applied
         self.actions: list[Action] = []
         self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
         self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
         self.changed: set[int] = set()  # ids of what actions have changed
         self.containers: list[tuple[Any, tuple[Any, ...]]] = []  # those that were given, with the keys to each
 
-    def fail(self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False) -> None:
+    def fail(
+        self, reason: str, where: tuple[CodeType, int | None] | None = None, lasting: bool = False,
+        lines: list[tuple[CodeType, int]] | None = None,
+    ) -> None:  # fmt: skip
         """Note that the function can't be compiled, unless a reason is there already.
 
-        where: a function about to be called that is the reason, and the line of it that is, if that is known.
+        where: a function about to be called that is the reason, and the line of it that is, if that is known. lines:
+        what `here` was when that was done which is the reason.
         """
         if self.reason is not None:
             return
-        self.reason, self.lasting, lines = reason, lasting or where is not None, _user_lines()
+        self.reason, self.lasting = reason, lasting or where is not None
+        lines = _user_lines() if lines is None else lines
         if where is not None:
             lines.insert(0, (where[0], where[1] or where[0].co_firstlineno))
         if lines:
             self.place, self.line = f"{lines[0][0].co_filename}:{lines[0][1]}", lines[-1]
+
+    def here(self) -> list[tuple[CodeType, int]]:
+        """Code and line of what the recording is in, the innermost first."""
+        return _user_lines()
 
     # -- objects --------------------------------------------------------------------------------------
 

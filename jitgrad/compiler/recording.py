@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.autograd.function_node import BackwardCFunction
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
 from jitgrad.compiler.modes import modes_of
@@ -255,6 +256,9 @@ class Recording:
                 notes.fail("it returns a lazy tensor or one without data")
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
+            elif notes.applied and self.has_graph(leaf):
+                if any(isinstance(n, BackwardCFunction) for n in self.own_nodes(leaf)):  # to run it here is seen
+                    notes.fail("backward of an autograd.Function runs outside of it", None, True, notes.applied)
 
     def _compare(self, note: TensorNote, counters: dict[int, TensorNote]) -> None:
         """Note what has become of a tensor. counters: by id, the first tensor that has a version counter."""

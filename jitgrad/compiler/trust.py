@@ -39,7 +39,7 @@ _MODES = ("jitgrad.core.grad_mode", "jitgrad.core.inference")
 # What decorators make that hand their arguments, unread, to the function that they were put round.
 _HANDING_ON = {
     ("jitgrad.core.grad_mode", "wrapped"), ("jitgrad.amp.autocast_mode", "decorated"),
-    ("jitgrad.core.device", "on_device"),
+    ("jitgrad.core.device", "on_device"), ("jitgrad.autograd.function", "wrapper"),
 }  # fmt: skip
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (

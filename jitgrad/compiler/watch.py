@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.autograd.function import Function, FunctionMeta
 from jitgrad.compiler.addresses import root_of
 from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.definitions import NotRewritable
@@ -55,6 +56,8 @@ _HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"
 # jitgrad's functions that return what an attribute of their argument tells.
 _READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference", "as_strided": "storage_offset",
             "as_strided_": "storage_offset", "as_strided_scatter": "storage_offset"}  # fmt: skip
+_APPLY = Function.apply.__func__  # type: ignore[attr-defined]
+_METHODS_OF_FUNCTIONS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
@@ -193,10 +196,33 @@ class Watch(BuiltinCalls):
             return self.notes.read(owner)
         if function.__name__ in _HOOKING and isinstance(owner, Tensor) and id(owner) in self.notes.tensors:
             self.notes.fail(HOOKS)
+        if function is _APPLY and isinstance(owner, FunctionMeta):
+            return self._applied(owner, args, kwargs)
         if isinstance(owner, type) and not (is_watched(function) or is_ours(owner) or issubclass(owner, Elementwise)):
             self.notes.fail(f"it calls {function.__name__} of {owner.__name__}, whose methods aren't followed")
             return method(*args, **kwargs)
         return self._function(function, (owner, *args), kwargs)
+
+    def _applied(self, cls: Any, args: Any, kwargs: Any) -> Any:
+        """``cls.apply(*args)`` of an autograd.Function: that of one derived from it, with its methods rewritten."""
+        self.notes.applied = self.notes.applied or self.notes.here()
+        followed: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        for name in _METHODS_OF_FUNCTIONS:
+            self.notes.of_class(cls, name)
+            if (method := static_attribute(cls, name)) is not static_attribute(Function, name):
+                followed[name] = self._static(cls, name, method)
+        return type(cls)(cls.__name__, (cls,), followed).apply(*args, **kwargs)
+
+    def _static(self, cls: type, name: str, method: Any) -> Any:
+        """A static method of a class, rewritten."""
+        function = getattr(method, "__func__", None)
+        if isinstance(method, staticmethod) and isinstance(function, types.FunctionType):
+            if is_watched(function):
+                return staticmethod(self.prepared(function))
+            if hands_on(function):
+                return staticmethod(self._with_watched_cells(function))
+        self.notes.fail(f"it applies {cls.__name__}, whose {name} isn't followed")
+        return method
 
     def _function(self, function: types.FunctionType, args: Any, kwargs: Any) -> Any:
         if WATCH in function.__code__.co_freevars or (function is as_number and type(args[0]) is LiveNumber):
