@@ -1,4 +1,4 @@
-"""A user's own ops in compiled functions: pairs of loops, elementwise classes; Functions run uncompiled."""
+"""A user's own ops in compiled functions: pairs of loops, elementwise classes."""
 
 import pytest
 
@@ -55,18 +55,3 @@ def test_pairs_of_several_outputs():
         return x.grad, values.detach(), places
 
     check(lambda: (step, lambda k: (normal(4, 5, seed=k),), list))
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2 * ctx.saved_tensors[0]
-
-
-def test_functions_run_uncompiled():
-    check(lambda: (lambda x: Square.apply(x), lambda k: (normal(5, seed=k),), list), recordings=0)
