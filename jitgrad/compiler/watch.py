@@ -196,7 +196,7 @@ class Watch(BuiltinCalls):
             return self.notes.read(owner)
         if function.__name__ in _HOOKING and isinstance(owner, Tensor) and id(owner) in self.notes.tensors:
             self.notes.fail(HOOKS)
-        if function is _APPLY and isinstance(owner, FunctionMeta):
+        if function is _APPLY and isinstance(owner, FunctionMeta) and not is_ours(owner):
             return self._applied(owner, args, kwargs)
         if isinstance(owner, type) and not (is_watched(function) or is_ours(owner) or issubclass(owner, Elementwise)):
             self.notes.fail(f"it calls {function.__name__} of {owner.__name__}, whose methods aren't followed")
