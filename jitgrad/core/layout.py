@@ -45,7 +45,7 @@ class Size(tuple[int, ...]):
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
-        return int(np.prod(self, dtype=np.int64))
+        return (math.prod(map(int, self)) + _MOST) % (2 * _MOST) - _MOST  # beyond 64 bits it wraps, as PyTorch's
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> int: ...
