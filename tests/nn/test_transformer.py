@@ -100,6 +100,8 @@ def test_settings_of_attention_are_kept():
     with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"), sdpa_kernel("math"):
         pass
     assert repr(causal_upper_left(1, 2)) == "tensor([[ True, False]])"
+    with torch.overrides.BaseTorchFunctionMode():  # results of ops are then of the class of their operands
+        assert repr(causal_upper_left(1, 2)) == "tensor([[ True, False]])"
     assert causal_upper_left(2, 3).tolist() == [[True, False, False], [True, True, False]]
     assert causal_lower_right(2, 3).tolist() == [[True, True, False], [True, True, True]]
     q = torch.ones(1, 2, 4)

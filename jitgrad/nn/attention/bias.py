@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 import jitgrad
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor import Tensor, wrap
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -51,7 +51,7 @@ class CausalBias(Tensor):
 
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask as a plain tensor."""
-        return self.detach().to(device or "cpu")
+        return wrap(self._data, self._layout).to(device or "cpu")
 
 
 def _sizes(name: str, size: tuple[int, ...]) -> tuple[int, int]:
