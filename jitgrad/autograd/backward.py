@@ -78,6 +78,7 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
 
 
 def _root(out: Tensor, gradient: Tensor | None, index: int) -> tuple[Edge, Tensor]:
+    """The edge of output ``index`` and the gradient to start from there; RuntimeError if it has no history."""
     edge = edge_of(out)
     first = first_gradient(out, gradient, index, edge)  # PyTorch refuses a wrong gradient first
     if edge is None:

@@ -15,9 +15,10 @@ A compiled module is one that calls a compiled function (`optimized_module`).
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
   up in parts, or uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the
   Watch; so guards are complete for Python code that is followed, and a change that a program can't repeat is noticed.
-  Followed are a user's functions, autograd.Functions whose backward runs inside of it (to run it once more, for those
-  who ask later, could be noticed), `nn.modules`, `optim` and `GradScaler`; jitgrad's ops are trusted to read their
-  arguments, modes, and gradients; of other objects of its classes, such as distributions, all attributes are guarded.
+  Followed are a user's functions, `nn.modules`, `optim` and `GradScaler`, and autograd.Functions if backward runs
+  inside of the compiled function: to record backward for a later caller would run the program's code, with its effects,
+  once more. jitgrad's ops are trusted to read their arguments, modes, and gradients; of other objects of its classes,
+  such as distributions, all attributes are guarded.
 - A function is followed by its text, if that is what its code was made of. What may be an error is not replayed inside
   of its ``try``: a program knows no handlers.
 - Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's

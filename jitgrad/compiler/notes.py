@@ -107,8 +107,8 @@ class Notes(TensorNotes):
     ) -> None:  # fmt: skip
         """Note that the function can't be compiled, unless a reason is there already.
 
-        where: a function about to be called that is the reason, and the line of it that is, if that is known. lines:
-        what `here` was when that was done which is the reason.
+        where: code of a function about to be called that is the reason, and its line, if known. lines: what ``here()``
+        returned at the place that is the reason; by default that is where the recording is now.
         """
         if self.reason is not None:
             return
@@ -120,7 +120,7 @@ class Notes(TensorNotes):
             self.place, self.line = f"{lines[0][0].co_filename}:{lines[0][1]}", lines[-1]
 
     def here(self) -> list[tuple[CodeType, int]]:
-        """Code and line of what the recording is in, the innermost first."""
+        """(code, line) of each frame of the program that the recording is in now, the innermost first."""
         return _user_lines()
 
     # -- objects --------------------------------------------------------------------------------------

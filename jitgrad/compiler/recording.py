@@ -257,7 +257,8 @@ class Recording:
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
             elif notes.applied and self.has_graph(leaf):
-                if any(isinstance(n, BackwardCFunction) for n in self.own_nodes(leaf)):  # to run it here is seen
+                # To record that backward would run the program's own code once more, with its effects.
+                if any(isinstance(n, BackwardCFunction) for n in self.own_nodes(leaf)):
                     notes.fail("backward of an autograd.Function runs outside of it", None, True, notes.applied)
 
     def _compare(self, note: TensorNote, counters: dict[int, TensorNote]) -> None:

@@ -56,7 +56,7 @@ _HOOKING = {"register_hook", "register_post_accumulate_grad_hook", "retain_grad"
 # jitgrad's functions that return what an attribute of their argument tells.
 _READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference", "as_strided": "storage_offset",
             "as_strided_": "storage_offset", "as_strided_scatter": "storage_offset"}  # fmt: skip
-_APPLY = Function.apply.__func__  # type: ignore[attr-defined]
+_APPLY = vars(Function)["apply"].__func__
 _METHODS_OF_FUNCTIONS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
@@ -180,7 +180,10 @@ class Watch(BuiltinCalls):
         return result
 
     def _is_the_same(self, value: Any) -> bool:
-        """Whether it is a constant, or an object that is guarded to be this one in every run, or a tuple of these."""
+        """Whether every replay has this very value: a constant, an object whose identity is guarded, a tuple of these.
+
+        An argument of the call is none of these: another call may give another object.
+        """
         if type(value) is tuple:
             return all(map(self._is_the_same, value))
         of_call = isinstance(value, Tensor) or id(value) in self.notes.arguments
@@ -204,7 +207,10 @@ class Watch(BuiltinCalls):
         return self._function(function, (owner, *args), kwargs)
 
     def _applied(self, cls: Any, args: Any, kwargs: Any) -> Any:
-        """``cls.apply(*args)`` of an autograd.Function: that of one derived from it, with its methods rewritten."""
+        """``cls.apply(*args)`` of a program's autograd.Function, with its methods rewritten so that they are followed.
+
+        They are in a class derived from ``cls`` for this recording; nodes keep the name that ``cls`` gives them.
+        """
         self.notes.applied = self.notes.applied or self.notes.here()
         followed: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
         for name in _METHODS_OF_FUNCTIONS:
@@ -214,7 +220,7 @@ class Watch(BuiltinCalls):
         return type(cls)(cls.__name__, (cls,), followed).apply(*args, **kwargs)
 
     def _static(self, cls: type, name: str, method: Any) -> Any:
-        """A static method of a class, rewritten."""
+        """The static method that a class has under a name, rewritten; a failure is noted for anything else."""
         function = getattr(method, "__func__", None)
         if isinstance(method, staticmethod) and isinstance(function, types.FunctionType):
             if is_watched(function):

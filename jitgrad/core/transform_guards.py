@@ -58,8 +58,10 @@ def transforming() -> bool:
     Not counted are the level of autograd.forward_ad, and the batch of gradients of ``is_grads_batched``: neither calls
     a function of the user's.
     """
-    if state.scope is not None or not state.levels:  # asked in every backward
-        return state.scope is not None
+    if state.scope is not None:
+        return True
+    if not state.levels:  # mostly so, and every backward asks: a generator would take longer
+        return False
     return any(level is not state.forward and level.randomness != "gradients" for level in state.levels)
 
 

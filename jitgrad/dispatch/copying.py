@@ -194,8 +194,11 @@ def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
     if layout.plain and layout.numel < SPLIT_SIZE:
 
         def fill(value: Any) -> Tensor:
-            if value.__class__ is int and not observers and (not shape or not value):  # a float may be -0.0
-                return wrap(np.zeros(shape, dtype) if shape else np.array(value, dtype), layout)
+            if value.__class__ is int and not observers:  # a float may be -0.0
+                if not shape:
+                    return wrap(np.array(value, dtype), layout)
+                if not value:
+                    return wrap(np.zeros(shape, dtype), layout)
             data = np.empty(shape, dtype)
             run(data, value)
             return wrap(data, layout)

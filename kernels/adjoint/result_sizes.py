@@ -38,20 +38,19 @@ def _shapes(program: Program, numbers: Collection[str]) -> dict[str, tuple[str, 
                 family = family.union(*(e for e in exchanges if e & family))
             made = [s.shape for s in body if isinstance(s, Allocate) and s.array in family]
             shapes = {tuple([_size(size, found, program, numbers) for size in shape]) for shape in made}
-            if len(shapes) == 1 and None not in (shape := shapes.pop()):
-                found[array] = shape  # type: ignore[assignment]
+            if len(shapes) == 1 and all(shape := shapes.pop()):
+                found[array] = shape
     return found
 
 
-def _size(
-    size: ast.expr, found: dict[str, tuple[str, ...]], program: Program, numbers: Collection[str]
-) -> str | None:  # fmt: skip
-    """The text of a size in parameters; None where it is made of anything else."""
+def _size(size: ast.expr, found: dict[str, tuple[str, ...]], program: Program, numbers: Collection[str]) -> str:
+    """The text of a size in parameters; "" where it is made of anything else."""
     if (array := array_of_size(size)) in found:
-        return found[array][size.slice.value]  # type: ignore[attr-defined]
+        assert isinstance(size, ast.Subscript)
+        return found[array][ast.literal_eval(size.slice)]
     known = all(
         isinstance(leaf, ast.Constant) or array_of_size(leaf) in program.parameters
         or (isinstance(leaf, ast.Name) and leaf.id in numbers)
         for leaf in leaves(size)
     )  # fmt: skip
-    return ast.unparse(size) if known else None
+    return ast.unparse(size) if known else ""
