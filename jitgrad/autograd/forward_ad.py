@@ -86,7 +86,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
         )
     check_tangent(tensor, tangent)
-    # Of a view: a leaf that requires grad is none as a dual tensor, whose gradient goes on to it.
+    # As in PyTorch, a dual tensor is a view: that of a leaf is itself no leaf, and its gradient flows on to the leaf.
     return dual(state.forward, view_as(tensor, tensor), tangent)
 
 

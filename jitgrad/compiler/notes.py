@@ -276,7 +276,7 @@ class Notes(TensorNotes):
         return True
 
     def _same_buffer(self, module: Module, name: str, value: Any) -> bool:
-        """``same_attribute`` for a buffer, as of ``self.mean = self.mean.lerp_(x, 0.1)``: it is registered anew."""
+        """``same_attribute`` for a buffer: ``self.mean = self.mean.lerp_(x, 0.1)`` registers the same tensor again."""
         for method in ("__setattr__", "register_buffer"):  # a class of the program's may have its own
             self.of_class(type(module), method)
             if static_attribute(type(module), method) is not static_attribute(Module, method):

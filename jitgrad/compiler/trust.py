@@ -36,7 +36,7 @@ _STATELESS = (
     "jitgrad.random", "jitgrad.compiler", "jitgrad.testing", "jitgrad.debug", "jitgrad.extend", "jitgrad.library",
 )  # fmt: skip
 _MODES = ("jitgrad.core.grad_mode", "jitgrad.core.inference")
-# What decorators make that hand their arguments, unread, to the function that they were put round.
+# (module, name) of what jitgrad's decorators return: it passes its arguments on to the decorated function, unread.
 _HANDING_ON = {
     ("jitgrad.core.grad_mode", "wrapped"), ("jitgrad.amp.autocast_mode", "decorated"),
     ("jitgrad.core.device", "on_device"), ("jitgrad.autograd.function", "wrapper"),
@@ -113,7 +113,7 @@ def is_watched(function: types.FunctionType) -> bool:
 
 
 def hands_on(function: types.FunctionType) -> bool:
-    """Whether it hands its arguments to a watched function and reads none, as what ``no_grad()(f)`` makes."""
+    """Whether a function is what a decorator in `_HANDING_ON` made of a watched function, as ``no_grad()(f)`` is."""
     if (module_of(function), function.__code__.co_name) not in _HANDING_ON:
         return False
     held = [cell.cell_contents for cell in function.__closure__ or ()]

@@ -156,7 +156,7 @@ class Watch(BuiltinCalls):
         return self._primitive(function, args, kwargs)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function whose results functools keeps: with the same arguments the result is asked for each time."""
+        """Call what ``functools.cache`` or ``lru_cache`` made; a guard asks for the kept result again in each call."""
         others = [v for v in (*args, *kwargs.values()) if not self._is_the_same(v)]
         if others and all(isinstance(v, Tensor) and self.notes.is_another(v) for v in others):
             return self.call(function.__wrapped__, *args, **kwargs)  # of other tensors each time nothing is kept yet
