@@ -122,7 +122,7 @@ class TensorNotes:
             self.fail("it uses a tensor of which it is not known where it comes from")
 
     def _is_known_base(self, base: Tensor) -> bool:
-        """Whether the recording knows a tensor or one of its views, so that ops may have made another view from that."""
+        """Whether the recording knows a tensor or a view of it: ops may have made a new view from that."""
         if id(base) in self.created or id(base) in self.tensors:
             return True
         return any(note.tensor._base is base for note in self.tensors.values())

@@ -266,7 +266,7 @@ def _points(like: Layout, sizes: Sequence[int], align_corners: bool) -> Tensor:
     dims, axes, options = len(sizes), [], {"dtype": like.dtype, "device": like.device}
     for d, n in enumerate(sizes[::-1]):
         line = linspace(-1, 1, n, **options) if n > 1 else linspace(0, 0, 1, **options)
-        # In PyTorch's order of rounding: points of the identity map lie at samples, where the derivative is discontinuous.
+        # In PyTorch's order of rounding: an identity map lies on samples, where the derivative is discontinuous.
         line = line if align_corners else line * (n - 1) / n
         shape = [1] * dims
         shape[dims - 1 - d] = n
