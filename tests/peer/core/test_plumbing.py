@@ -64,7 +64,7 @@ CASES = {
     "backends": lambda lib: [
         lib.backends.mps.is_available(), lib.backends.cudnn.enabled, lib.backends.cudnn.benchmark,
         lib.backends.cudnn.is_available(), lib.backends.cudnn.version(), lib.backends.cudnn.allow_tf32,
-        lib.backends.cuda.matmul.allow_tf32, lib.backends.cpu.get_cpu_capability(), lib.backends.cuda.is_built(),
+        lib.backends.cuda.matmul.allow_tf32, lib.backends.cpu.get_cpu_capability(),
     ],
     "flags of mkldnn": flags_of_mkldnn,
     "gradients of convolutions": lambda lib: lib.nn.functional.grad.conv1d_input(

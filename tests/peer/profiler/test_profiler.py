@@ -211,7 +211,6 @@ ERRORS = {
     "disabled": lambda lib, p: lib.autograd.profiler.profile(enabled=False).__enter__(),
     "older, too early": lambda lib, p: lib.autograd.profiler.profile().key_averages(),
     "nvtx off": lambda lib, p: lib.autograd.profiler.emit_nvtx(enabled=False).__enter__(),
-    "nvtx": lambda lib, p: lib.autograd.profiler.emit_nvtx().__enter__(),
 }
 
 

@@ -145,7 +145,6 @@ torch.tril(torch.ones(3))
 torch.device('cpu')
 torch.device('cuda:1')
 torch.device('foo')
-torch.ones(1, device='cuda')
 torch.empty_strided((2, 3), (1, 4)).stride(), torch.empty_strided((2,), (3,), dtype=torch.int64).dtype
 torch.empty_strided((2, 3), (1,))
 torch.empty_strided((2, -3), (3, 1))
