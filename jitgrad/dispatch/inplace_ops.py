@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import halves, intern
+from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.storage import UNWRITTEN, count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
@@ -29,8 +30,9 @@ from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import check_history, check_memory, has_internal_overlap, may_overlap, overlaps
+from jitgrad.dispatch.parameter_types import explain, keywords_again, mark_explaining
 from jitgrad.dispatch.registry import method
-from jitgrad.dispatch.sparse_calls import among, apply_form
+from jitgrad.dispatch.sparse_calls import among, apply_form, form_after
 from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import Structured, record
 from jitgrad.dispatch.structured_function import bind_arguments
@@ -65,7 +67,7 @@ class InplaceOp(Structured, abstract=True):
         if cls.plan is None:
             cls.forward = _on_copy(write, _COPIES[cls.copy_strides])
         super().__init_subclass__(public=public, **kwargs)
-        inplace = _writer(cls)
+        inplace = _writer(cls, bool(public) and public != "function")
         cls.inplace = staticmethod(inplace)
         register(inplace, cls, in_place=True, own=True)
         if public and public != "function":
@@ -102,31 +104,48 @@ def _row_major(x: Tensor) -> Tensor:
 _COPIES = {"dense": _without_gaps, "row-major": _row_major, "strided": _with_gaps}
 
 
-def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
-    """The inplace form of an op: checks, the write, the count of it, and the node."""
-    count, write, overlapping = len(op.parameters), op.write, op.allows_internal_overlap
+def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
+    """The inplace form of an op: checks, the write, the count of it, and the node.
+
+    public: whether errors may name the op, and what is tried again is this call; others are known to users by the
+    functions that go on to them.
+    """
+    count, write, overlapping, name = len(op.parameters), op.write, op.allows_internal_overlap, f"{op.name}_"
 
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
-        if kwargs or len(args) != count:
-            args = bind_arguments(op, args, kwargs)
-        x = args[0]
-        counter, recorded, plain = x._counter, x._requires_grad, x._base is None
-        if counter is UNWRITTEN:  # now only views of this memory have the same counter
-            counter = x._counter = [0]
-        if count > 1:
-            for a in args[1:]:
-                if isinstance(a, Tensor):
-                    plain, recorded = plain and a._counter is not counter, recorded or a._requires_grad
-        if not plain or scopes or grad_state.levels or halves or (recorded and grad_state.enabled):
-            return checked(x, args)
-        # A write that is not recorded, to what is no view, from memory of others.
-        if not (overlapping or x._layout.contiguous):
-            check_memory(x._layout)
-        if type(counter) is not list:
-            check_write(x)
-        write(*args)
-        counter[0] += 1
-        return x
+        try:
+            if kwargs or len(args) != count:
+                args = bind_arguments(op, args, kwargs)
+            x = args[0]
+            counter, recorded, plain = x._counter, x._requires_grad, x._base is None
+            if counter is UNWRITTEN:  # now only views of this memory have the same counter
+                counter = x._counter = [0]
+            if count > 1:
+                for a in args[1:]:
+                    if isinstance(a, Tensor):
+                        plain, recorded = plain and a._counter is not counter, recorded or a._requires_grad
+            if not plain or scopes or grad_state.levels or halves or (recorded and grad_state.enabled):
+                return checked(x, args)
+            # A write that is not recorded, to what is no view, from memory of others.
+            if not (overlapping or x._layout.contiguous):
+                check_memory(x._layout)
+            if type(counter) is not list:
+                check_write(x)
+            write(*args)
+            counter[0] += 1
+            return x
+        except SparseOperand as error:
+            if not public:
+                raise
+            form = form_after(error, name, args)
+        except Exception as error:
+            if not public:
+                raise
+            if (named := keywords_again(error, op.write, args, kwargs)) is not None:
+                return inplace(*args, **named)
+            explain(error, op.write, name, args, kwargs)
+            raise
+        return form(*args, **kwargs)
 
     def checked(x: Tensor, args: tuple[Any, ...]) -> Tensor:
         if scopes:
@@ -155,7 +174,9 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
             record(op, args, x)
         return x
 
-    inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
+    inplace.__name__ = inplace.__qualname__ = name
+    if public:
+        mark_explaining(inplace)
     inplace.__doc__ = f"In-place version of ``{op.name}``."
     vars(inplace)["__wrapped__"] = op.write  # whose signature help() shows, and errors compare arguments with
     return inplace

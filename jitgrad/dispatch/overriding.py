@@ -228,7 +228,7 @@ def is_active() -> bool:
 
 _ASKING = {"__invert__", "__matmul__", "__repr__", "_is_view"}  # methods that are no ops by themselves
 # Code of functions that call an op and, where it fails, look at its arguments once more.
-_LOOKING = {"explaining", "renaming", "writing", "apply"}
+_LOOKING = {"explaining", "renaming", "writing", "apply", "inplace"}
 
 
 def retried(error: Any, args: Any, kwargs: Any, above: int = 1) -> bool:
