@@ -18,7 +18,8 @@ from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import UNWRITTEN, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import batch_for_draw, check_draw, check_fill, expand_for_draw
-from jitgrad.dispatch.copying import copy_into, copy_to_layout
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.planned import Launches, Number, Written, compiled, row_major
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.random import Generator, default_generator
@@ -98,35 +99,24 @@ def drawn_by(kernel: Any, out: Layout, generator: Generator, *scalars: Any, of: 
     """
     if grad_state.levels:
         check_fill()
-    key = kernel, out, *[x._layout for x in of]
-    layout, draw = _draws.get(key) or _plan_draw(key, scalars)
-    data = empty_for(layout)
+    key = kernel, out, len(scalars), *[x._layout for x in of]
+    draw = _draws.get(key) or _plan_draw(key)
     with generator.lock:
-        draw(*[x._data for x in of], data, generator.state, *scalars)
-    return wrap(data, layout)
+        return draw(*of, generator.state, *scalars)
 
 
-_draws: dict[Any, tuple[Layout, Callable[..., None]]] = cache()
+_draws: dict[Any, Callable[..., Tensor]] = cache()
 
 
-def _plan_draw(key: Any, scalars: Sequence[Any]) -> tuple[Layout, Callable[..., None]]:
-    """The layout of what ``drawn_by`` returns, and what fills an array of it."""
-    kernel, out, *of = key
+def _plan_draw(key: Any) -> Callable[..., Tensor]:
+    """The function of parameters, a generator's state and further arguments of the kernel that ``drawn_by`` calls."""
+    kernel, out, scalars, *of = key
     layout = intern(out.numpy_dtype, out.shape, None, out.device)
-    rows = [intern(x.numpy_dtype, out.shape, None, x.device) for x in of]
-
-    def draw(*args: Any) -> None:
-        given = zip(args, of, rows, strict=False)
-        arrays = [a if x.contiguous else copy_to_layout(wrap(a, x), r)._data for a, x, r in given]
-        launch(kernel, *[a.reshape(-1) for a in (*arrays, args[len(of)])], *args[len(of) + 1 :])
-
-    arrays = [*of, layout]
-    if isinstance(kernel, Loop) and all(x.plain and not x.dtype.is_half for x in arrays):
-        sizes = [s.shape if isinstance(s, np.ndarray) else None for s in scalars]
-        dtype = arrays[kernel.dtype_from].numpy_dtype
-        draw = prepared(kernel, dtype, *[(x.numel,) for x in arrays], (0,), *sizes, flat=len(arrays))
-    found = _draws[key] = layout, draw
-    return found
+    parameters, numbers = {f"p{k}": x for k, x in enumerate(of)}, ["state", *[f"s{k}" for k in range(scalars)]]
+    given = [row_major(name, x, (x.numel,)) for name, x in parameters.items()]
+    launches = [(kernel, *given, Written(0, (layout.numel,)), *map(Number, numbers))]
+    drawn = _draws[key] = compiled(Launches(launches, [layout]), parameters | dict.fromkeys(numbers))
+    return drawn
 
 
 def unwritten(x: Tensor) -> Tensor:

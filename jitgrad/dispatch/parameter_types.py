@@ -286,7 +286,7 @@ def explained(function: F, name: str = "") -> F:
     @functools.wraps(function)
     def explaining(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if kwargs else function(*args)  # without keywords 0.04 us less
         except SparseOperand as error:
             form = form_after(error, name, args)
         except Exception as error:

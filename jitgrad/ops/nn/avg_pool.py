@@ -68,11 +68,11 @@ def _divided(sums: Tensor, windows: Sequence[Window], with_padding: bool, diviso
 
 
 @settled(1)
-def _averaging(
-    input: Tensor, dims: int, kernel_size: Any, stride: Any, padding: int | Sequence[int], ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
+def avg_pool(
+    input: Tensor, dims: int, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """What ``avg_pool`` calls, and its arguments after ``input``."""
+    """What makes the means of windows along the last ``dims`` dims, and its arguments after ``input``."""
     windows = sliding(f"avg_pool{dims}d", input, dims, kernel_size, stride, padding, 1, ceil_mode)
     whole, with_padding = input.dtype.name == "int64", as_flag(count_include_pad)
     if divisor_override == 0 and divisor_override is not None:
@@ -101,17 +101,6 @@ def _whole_means(
     return out if len(maps) > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
 
 
-def avg_pool(
-    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The means of windows along the last ``dims`` dims."""
-    result: Tensor = _averaging(
-        input, dims, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-    return result
-
-
 def _mapping(op: Callable[[int], Any], maps: Sequence[Map]) -> Any:
     """What maps the last dims of a tensor by ``op`` of so many dims, and its arguments; one dim as the last of two, of
     whose result the one is a view."""
@@ -137,7 +126,7 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = (), padding: int |
     padding: so many zeros at both ends, which count unless ``count_include_pad`` is False; ceil_mode: windows that
     reach over the end, too. RuntimeError where sizes do not fit.
     """
-    return avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    return avg_pool(input, 1, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @functools.partial(public, module="nn.functional")
@@ -146,7 +135,7 @@ def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """``avg_pool1d`` over the last two dims; ``divisor_override`` in the place of the number of elements."""
-    return avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @functools.partial(public, module="nn.functional")
@@ -155,7 +144,7 @@ def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """``avg_pool2d`` over the last three dims."""
-    return avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 # -- adaptive ---------------------------------------------------------------------------------------------
@@ -265,7 +254,7 @@ def _mean_of_planes(input: Tensor, dims: int) -> Tensor:
 
 
 def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
-    size = tuple(output_size) if type(output_size) is list else output_size
+    size = tuple(output_size) if isinstance(output_size, (list, tuple)) else output_size
     result: Tensor = _adaptive_averaging(input, dims, size)
     return result
 
@@ -307,5 +296,5 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     n, channels = input.shape[:2]
     squares = constant_pad_nd(input.mul(input).reshape(n, 1, channels, -1), (0, 0, size // 2, (size - 1) // 2))
-    means = avg_pool(2, squares, (size, 1), 1)
+    means = avg_pool(squares, 2, (size, 1), 1)
     return input / means.reshape(input.shape).mul(alpha).add(k).pow(beta)

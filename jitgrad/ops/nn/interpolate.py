@@ -247,7 +247,7 @@ def interpolate(
     antialias: by filters as wide as the steps where an image gets smaller. ValueError or NotImplementedError for what
     does not go together.
     """
-    size = tuple(size) if type(size) is list else size
+    size = tuple(size) if isinstance(size, (list, tuple)) else size
     factor = tuple(scale_factor) if type(scale_factor) is list else scale_factor
     result: Tensor = _interpolating(input, size, factor, mode, align_corners, recompute_scale_factor, antialias)
     return result

@@ -18,7 +18,7 @@ def _lp_pool(dims: int, input: Tensor, norm_type: float, kernel_size: Any, strid
     if isinstance(norm_type, (int, float)) and math.isinf(norm_type):
         sign = 1 if norm_type > 0 else -1
         return sign * max_pool(dims, sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)[0]
-    out = avg_pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    out = avg_pool(input.pow(norm_type), dims, kernel_size, stride, 0, ceil_mode)
     width = math.prod(kernel_size) if isinstance(kernel_size, (tuple, list)) else kernel_size**dims
     return (out.sign() * out.abs().relu()).mul(width).pow(1.0 / norm_type)
 

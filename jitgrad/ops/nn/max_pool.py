@@ -217,7 +217,7 @@ def max_pool2d_with_indices_backward(
 
 
 def _adaptive_max_pool(dims: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    size = tuple(output_size) if type(output_size) is list else output_size
+    size = tuple(output_size) if isinstance(output_size, (list, tuple)) else output_size
     result: tuple[Tensor, Tensor] = _adaptive_pooling(input, dims, size)
     return result
 

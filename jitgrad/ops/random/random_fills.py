@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from jitgrad.core.dtypes import dtype, float64
+from jitgrad.core.dtypes import dtype, float32, float64
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.settings import finfo
@@ -193,10 +193,11 @@ class BernoulliEach(RandomFill):
 
 def drawn_bernoulli(out: Layout, p: Tensor, generator: Generator) -> Tensor:
     """Ones with the probabilities ``p``, else zeros: a new tensor of the dtype and shape of ``out``."""
-    if not p.dtype.is_floating_point:
-        raise not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype)
+    dtype = p._layout.dtype
+    if not dtype.is_floating_point:
+        raise not_implemented_for("bernoulli_tensor_cpu_p_", dtype)
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
-    kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
+    kernel = kernels.bernoulli_each32 if dtype.compute is float32 else kernels.bernoulli_each64
     found = np.zeros(1, np.int64)
     drawn = drawn_by(kernel, out, generator, found, of=(p,))
     check(found, _refuse_probability)

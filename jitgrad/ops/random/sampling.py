@@ -26,10 +26,11 @@ from jitgrad.dispatch.batch_randomness import (
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.drawing import fill_by, filled_new, generator_for, parameters_for_draw, unwritten
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Number, Written, compiled
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, as_ints, check_dims, float_argument, int_argument, is_real, size_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
+from jitgrad.kernels.launch import SPLIT_SIZE, launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
 from jitgrad.ops.random.random_fills import (
@@ -118,19 +119,18 @@ def _drawing(
 
     Without a kernel, and of many elements, by ``fill``, which takes ``parameters``.
     """
-    n, shape, dtype = layout.numel, layout.shape, layout.numpy_dtype
+    n = layout.numel
     if kernel is None or not layout.plain or not 0 < n < SPLIT_SIZE:
 
         def drawn(source: Generator) -> Tensor:
             return filled_new(fill, wrap(empty_for(layout), layout), *parameters, source)
     else:
-        run = prepared(kernel, dtype, (n,), (0,), *(None,) * len(numbers), flat=1)
+        made = Launches([(kernel, Written(0, (n,)), Number("state"), *numbers)], [layout])
+        draw = compiled(made, {"state": None})
 
         def drawn(source: Generator) -> Tensor:
-            data = np.empty(shape, dtype)
             with source.lock:
-                run(data, source.state, *numbers)
-            return wrap(data, layout)
+                return draw(source.state)
 
     return drawn
 
@@ -262,8 +262,10 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
         p = float(p) if is_real(p) else p
         # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
         return unwritten(bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator))
-    drawn = Bernoulli.apply(parameters_for_draw(input, out=out), generator_for("bernoulli", generator))
-    return finished("bernoulli", drawn, out=out)
+    if grad_state.levels:
+        input = parameters_for_draw(input, out=out)
+    drawn = Bernoulli.apply(input, default_generator if generator is None else generator_for("bernoulli", generator))
+    return drawn if out is None else finished("bernoulli", drawn, out=out)
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
