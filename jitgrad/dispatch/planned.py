@@ -14,6 +14,7 @@ launches; that is kept as well. Errors that it raises are raised again by the ne
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FunctionType
@@ -63,7 +64,10 @@ def row_major(name: str, layout: Layout, shape: tuple[int, ...]) -> Read:
 
 
 class Written(NamedTuple):
-    """New array ``number``: as it is, in the shape ``view``, or transposed ("T")."""
+    """New array ``number``: as it is, in the shape ``view``, or transposed ("T").
+
+    The view "columns" is of matrices whose columns follow one another in memory: (count, columns, rows).
+    """
 
     number: int
     view: tuple[int, ...] | str | None = None
@@ -252,6 +256,9 @@ def _expression(
         return f"{array}.T"
     if view == "mT":
         return f"{array}.transpose(0, 2, 1)"
+    if view == "columns":
+        constants.append(_by_columns(layout.array_shape))
+        return f"{array}.swapaxes(-1, -2).reshape(c{len(constants) - 1})"
     constants.append(array_shape(view, layout.numpy_dtype.itemsize) if isinstance(view, tuple) else view)
     name = f"c{len(constants) - 1}"
     return f"{name}({argument.name})" if callable(view) else f"{array}.reshape({name})"
@@ -314,7 +321,15 @@ def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) 
     if argument.view in ("T", "mT"):
         *lead, rows, columns = layout.array_shape
         return (*lead, columns, rows)
+    if argument.view == "columns":
+        return _by_columns(layout.array_shape)
     return layout.array_shape if argument.view is None else ()
+
+
+def _by_columns(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """The shape (count, columns, rows) of matrices, all dims before the last two taken as one."""
+    *batch, rows, columns = shape
+    return math.prod(batch), columns, rows
 
 
 @functools.cache

@@ -51,11 +51,13 @@ def orgqr(x, tau, out):
     if not k:
         out[...] = np.eye(m, n, dtype=out.dtype)
         return
-    out[..., : x.shape[-1]] = x[..., :n]
     count = count_of(out)
     if count and small_matrices.fits(out.dtype, m, n):
-        small_matrices.columns_of_q.call(np.ascontiguousarray(tau).reshape(count, k), written_columns(out))
-    elif count:
+        columns = columns_of(x).reshape(count, x.shape[-1], m)
+        small_matrices.columns_of_q.call(columns, np.ascontiguousarray(tau).reshape(count, k), written_columns(out))
+        return
+    out[..., : x.shape[-1]] = x[..., :n]
+    if count:
         name, found = "ungqr" if out.dtype.kind == "c" else "orgqr", whole_numbers("geqrf", out, 1, count)
         with on_one(count * m * n):
             work = working_memory(out.dtype, 64 * n)

@@ -166,14 +166,14 @@ def upper(x, out):
                 out[b, j, i] = x[b, j, i] if i <= j else T(0)
 
 
-@loop(reassoc=True, split=("tau", "out"))
-def columns_of_q(tau, out):
-    """The columns of the product of reflectors in the place of these."""
+@loop(reassoc=True, split=("x", "tau", "out"))
+def columns_of_q(x, tau, out):
+    """The first columns of the product of the reflectors in ``x``."""
     n, m, count = out.shape[1], out.shape[2], tau.shape[1]
     for b in range(out.shape[0]):
-        for j in range(count, n):
+        for j in range(n):
             for i in range(m):
-                out[b, j, i] = T(1) if i == j else T(0)
+                out[b, j, i] = x[b, j, i] if j < count else T(1) if i == j else T(0)
         for j in range(count - 1, -1, -1):
             factor = tau[b, j]
             for k in range(j + 1, n):

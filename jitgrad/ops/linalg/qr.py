@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import warn_once
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
+from jitgrad.dispatch.planned import row_major as in_rows
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.loops import reflectors as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import DiagEmbed, Tril, Triu
 from jitgrad.ops.linalg.batched_matrices import (
@@ -61,6 +65,8 @@ class LinalgQr(BatchedMatrices):
         r = column_major(dtype, batch, tall, n)
         nothing = row_major(dtype, (), 0)
         q = nothing if mode == "r" else column_major(dtype, batch, m, tall)
+        if x_layout.numel and small_matrices.fits(dtype, m, max(n, tall)):
+            return _small(x_layout, [q, r, factors, tau], mode != "r")
         launches = [(kernels.geqrf, Read("x"), Written(2), Written(3)), (kernels.upper, Written(2), Written(1))]
         if mode != "r":
             launches.append((kernels.orgqr, Written(2), Written(3), Written(0)))
@@ -80,6 +86,17 @@ class LinalgQr(BatchedMatrices):
                 return cat([first, zeros(*first.shape[:-1], n - m, dtype=first.dtype)], -1)
             return cat([first, matmul(Q, further)], -1)
         return _of_square(of_q, of_r, Q, R)
+
+
+def _small(x: Layout, layouts: list[Layout], with_q: bool) -> Launches:
+    """The plan for matrices that are left to loops. layouts: of Q, R, the factors of Q, and their coefficients."""
+    count, (m, n), k = math.prod(x.shape[:-2]), x.shape[-2:], layouts[3].shape[-1]
+    q, r, factors, tau = Written(0, "columns"), Written(1, "columns"), Written(2, "columns"), Written(3, (count, k))
+    launches = [(small_matrices.reflectors, in_rows("x", x, (count, m, n)), factors, tau)]
+    launches.append((small_matrices.upper, factors, r))
+    if with_q:
+        launches.append((small_matrices.columns_of_q, factors, tau, q))
+    return Launches(launches, layouts, 2)
 
 
 def _check_derivable(mode: str, m: int, n: int) -> None:
