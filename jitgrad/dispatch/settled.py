@@ -21,8 +21,8 @@ from jitgrad.core.layout import cache
 
 __all__ = ["settled"]
 
-# By what a call is found: bytes that tell values and types, so True, 1 and 1.0, which are equal, apart. They take half the
-# time of the types. Of version 2, which has no references between parts of a value.
+# By what a call is found: bytes that tell values and types, so True, 1 and 1.0, which are equal, apart. They take half
+# the time of the types. Of version 2, which has no references between parts of a value.
 encoded = marshal.dumps
 # What is encoded by its value alone. A tensor's may change, and NumPy's numbers become their bytes without their type.
 _OPTIONS = frozenset({bool, int, float, str, type(None)})

@@ -9,22 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.device_array import DeviceArray, missing_kernel
 from jitgrad.kernels.lapack import each, integers, on_one
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops import small_matrices
 
 __all__ = [
     "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of", "copied", "count_of", "determinants",
     "first_failure", "inverse", "ldl_factor", "ldl_solve", "log_determinants", "lu_factor", "lu_solve", "permutation",
-    "pivot_outside", "rows_of", "scaled_adjugate", "scaled_inverse", "solve_triangular", "unpack", "whole_numbers",
-    "working_memory", "written_columns",
+    "pivot_outside", "scaled_adjugate", "scaled_inverse", "solve_triangular", "unpack", "whole_numbers",
+    "working_memory",
 ]  # fmt: skip
 
 
 @loop
 def first_failure(info, found):
-    """If an element of ``info`` is not zero: the place, counted from 1, and the value of the first such."""
+    """The place, counted from 1, and the value of the first element of ``info`` that is not zero; else zeros."""
+    found[0] = 0
+    found[1] = 0
     for i in range(info.size):
         if info[i] != 0:
             found[0] = i + 1
@@ -46,18 +46,6 @@ def columns_of(x):
     """The memory of column-major matrices with the values of ``x``: its own, if they lie there so."""
     turned = x.swapaxes(-1, -2)
     return turned if turned.flags.c_contiguous else np.ascontiguousarray(turned)
-
-
-def rows_of(x):
-    """All matrices, row by row, as one array: copied where they don't lie so. There is no form for other devices."""
-    if type(x) is DeviceArray:
-        raise missing_kernel("linalg")
-    return np.ascontiguousarray(x).reshape(-1, *x.shape[-2:])
-
-
-def written_columns(out):
-    """The memory of new matrices of LAPACK's order as one array, (count, columns, rows)."""
-    return out.swapaxes(-1, -2).reshape(-1, out.shape[-1], out.shape[-2])
 
 
 @library("out")
@@ -103,9 +91,6 @@ def cholesky(x, out, info, upper):
         info[...] = 0
         return
     n = out.shape[-1]
-    if small_matrices.fits(out.dtype, n):
-        small_matrices.cholesky.call(rows_of(x), written_columns(out), info.reshape(-1), upper)
-        return
     found = whole_numbers("potrf", x, 1, count)
     np.copyto(out, x)
     _clear(out, n, not upper)
@@ -152,10 +137,6 @@ def lu_factor(x, out, pivots, info):
         info[...] = 0
         return
     m, n = out.shape[-2:]
-    if small_matrices.fits(out.dtype, m, n):
-        chosen = pivots.reshape(count, min(m, n))
-        small_matrices.lu.call(rows_of(x), written_columns(out), chosen, info.reshape(-1))
-        return
     found = whole_numbers("getrf", x, 1, count)
     exchanged = whole_numbers("getrf", x, min(m, n), count)
     np.copyto(out, x)
@@ -177,10 +158,6 @@ def lu_solve(lu, pivots, b, out, left, adjoint):
     np.copyto(out, b if left or not adjoint else b.conj())  # X A^H = B is A X^H = B^H
     if count := count_of(out):
         (n, k), found = turned.shape[-2:], whole_numbers("getrs", lu, 1, count)
-        if left and not adjoint and small_matrices.fits(out.dtype, n):
-            factors = columns_of(lu).reshape(count, n, n)
-            small_matrices.solve.call(factors, np.ascontiguousarray(pivots).reshape(count, n), written_columns(out))
-            return
         how = ("C" if adjoint else "N") if left else ("N" if adjoint else "T")
         exchanged = pivots.astype(integers(lu.dtype, "getrs"), order="C")
         with one_thread:  # OpenBLAS's getrs and potri start threads for the smallest matrices: 12 ms, not 14 us
@@ -196,14 +173,6 @@ def inverse(x, out, info):
         info[...] = 0
         return
     n = out.shape[-1]
-    if small_matrices.fits(out.dtype, n):
-        factors, chosen = np.empty((count, n, n), out.dtype), np.empty((count, n), np.int32)
-        small_matrices.lu.call(rows_of(x), factors, chosen, info.reshape(-1))
-        out[...] = np.eye(n, dtype=out.dtype)
-        small_matrices.solve.call(factors, chosen, written_columns(out))
-        if info.any():
-            out[info != 0] = np.nan
-        return
     found, exchanged = whole_numbers("getrf", x, 1, count), whole_numbers("getrf", x, n, count)
     np.copyto(out, x)
     with on_one(count * n * n):
@@ -311,9 +280,6 @@ def solve_triangular(a, b, out, upper, left, unit):
     np.copyto(out, b)
     if count := count_of(out):
         m, n = out.shape[-2:]
-        if small_matrices.fits(out.dtype, a.shape[-1]):
-            small_matrices.solve_triangular.call(rows_of(a), written_columns(out), upper, left, unit)
-            return
         turned = a.flags.c_contiguous  # row-major matrices are column-major transposed ones
         factor, one = a if turned else columns_of(a), np.ones(1, a.dtype)
         options = "L" if left else "R", "U" if upper != turned else "L", "T" if turned else "N", "U" if unit else "N"

@@ -6,14 +6,11 @@ import numpy as np
 
 from jitgrad.kernels.lapack import each, on_one
 from jitgrad.kernels.launch import library
-from jitgrad.kernels.loops import small_matrices
 from jitgrad.kernels.loops.factorisations import (
     columns_of,
     count_of,
-    rows_of,
     whole_numbers,
     working_memory,
-    written_columns,
 )
 
 __all__ = ["geqrf", "orgqr", "ormqr", "upper"]
@@ -22,11 +19,8 @@ __all__ = ["geqrf", "orgqr", "ormqr", "upper"]
 def geqrf(x, out, tau):
     """R on and above the diagonal, and below it the reflectors whose product is Q, with their factors."""
     m, n = out.shape[-2:]
-    if (count := count_of(out)) and small_matrices.fits(out.dtype, m, n):
-        small_matrices.reflectors.call(rows_of(x), written_columns(out), tau.reshape(count, min(m, n)))
-        return
     np.copyto(out, x)
-    if count:
+    if count := count_of(out):
         found = whole_numbers("geqrf", x, 1, count)
         with on_one(count * m * n):
             each("geqrf", x.dtype, count, m, n, out, m, tau, *working_memory(x.dtype, 64 * n), found)
@@ -36,11 +30,8 @@ def geqrf(x, out, tau):
 def upper(x, out):
     """The upper triangle of the first rows, as many as ``out`` has; zeros below."""
     (m, n), k = x.shape[-2:], out.shape[-2]
-    if (count := count_of(out)) and small_matrices.fits(out.dtype, m, n):
-        small_matrices.upper.call(written_columns(x), written_columns(out))
-        return
     out[...] = 0
-    if count:
+    if count := count_of(out):
         each("lacpy", x.dtype, count, "U", k, n, x, m, out, k)
 
 
@@ -51,13 +42,8 @@ def orgqr(x, tau, out):
     if not k:
         out[...] = np.eye(m, n, dtype=out.dtype)
         return
-    count = count_of(out)
-    if count and small_matrices.fits(out.dtype, m, n):
-        columns = columns_of(x).reshape(count, x.shape[-1], m)
-        small_matrices.columns_of_q.call(columns, np.ascontiguousarray(tau).reshape(count, k), written_columns(out))
-        return
     out[..., : x.shape[-1]] = x[..., :n]
-    if count:
+    if count := count_of(out):
         name, found = "ungqr" if out.dtype.kind == "c" else "orgqr", whole_numbers("geqrf", out, 1, count)
         with on_one(count * m * n):
             work = working_memory(out.dtype, 64 * n)

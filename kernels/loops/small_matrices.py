@@ -11,7 +11,10 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["MOST", "cholesky", "columns_of_q", "fits", "lu", "reflectors", "solve", "solve_triangular", "upper"]
+__all__ = [
+    "MOST", "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of_q", "fits", "inverse", "lu", "reflectors",
+    "solve", "solve_triangular", "upper",
+]  # fmt: skip
 
 MOST = 1 << 10  # elements; above, LAPACK's blocks pay
 
@@ -79,12 +82,29 @@ def lu(x, out, pivots, info):
                     out[b, k, i] -= out[b, j, i] * factor
 
 
-@loop(split=("x", "pivots", "out"))
-def solve(x, pivots, out):
-    """The columns of ``out``, right sides, become solutions, for square matrices whose LU is ``x``, by columns."""
+@loop(split=("x", "pivots", "sides", "out"))
+def solve(x, pivots, sides, out, turned):
+    """Solutions X of A X or, ``turned``, A^T X = ``sides``, which are by rows; ``x``, by columns, is the LU of A."""
     n = x.shape[1]
     for b in range(x.shape[0]):
         for c in range(out.shape[1]):
+            for j in range(n):
+                out[b, c, j] = sides[b, j, c]
+            if turned:
+                for j in range(n):
+                    total = out[b, c, j]
+                    for i in range(j):
+                        total -= x[b, j, i] * out[b, c, i]
+                    out[b, c, j] = total / x[b, j, j]
+                for j in range(n - 1, -1, -1):
+                    total = out[b, c, j]
+                    for i in range(j + 1, n):
+                        total -= x[b, j, i] * out[b, c, i]
+                    out[b, c, j] = total
+                for j in range(n - 1, -1, -1):
+                    place = pivots[b, j] - 1
+                    out[b, c, j], out[b, c, place] = out[b, c, place], out[b, c, j]
+                continue
             for j in range(n):
                 place = pivots[b, j] - 1
                 if place != j:
@@ -100,11 +120,82 @@ def solve(x, pivots, out):
                     out[b, c, i] -= x[b, j, i] * factor
 
 
-@loop(split=("a", "out"))
-def solve_triangular(a, out, upper, left, unit):
-    """``out``, right sides, becomes the solutions X of A X = B or, not ``left``, X A = B; ``a`` by rows."""
+@loop(split=("x", "pivots", "info", "out"))
+def inverse(x, pivots, info, out):
+    """Inverses of matrices whose LU is ``x``, by columns; NaN where ``info`` is not 0."""
+    n = x.shape[1]
+    for b in range(x.shape[0]):
+        for c in range(n):
+            for j in range(n):
+                out[b, c, j] = T(1) if j == c else T(0)
+            for j in range(n):
+                place = pivots[b, j] - 1
+                if place != j:
+                    out[b, c, j], out[b, c, place] = out[b, c, place], out[b, c, j]
+            for j in range(n):
+                factor = out[b, c, j]
+                for i in range(j + 1, n):
+                    out[b, c, i] -= x[b, j, i] * factor
+            for j in range(n - 1, -1, -1):
+                factor = out[b, c, j] / x[b, j, j] if info[b] == 0 else T(np.nan)
+                out[b, c, j] = factor
+                for i in range(j):
+                    out[b, c, i] -= x[b, j, i] * factor
+
+
+@loop(split=("factor", "sides", "out"))
+def cholesky_solve(factor, sides, out, upper):
+    """Solutions X of L L^T X = ``sides``; L, or with ``upper`` L^T, is ``factor``, both by rows."""
+    n = factor.shape[1]
+    for b in range(factor.shape[0]):
+        for c in range(out.shape[1]):
+            for j in range(n):
+                out[b, c, j] = sides[b, j, c]
+            for j in range(n):
+                total = out[b, c, j]
+                for i in range(j):
+                    total -= (factor[b, i, j] if upper else factor[b, j, i]) * out[b, c, i]
+                out[b, c, j] = total / factor[b, j, j]
+            for j in range(n - 1, -1, -1):
+                total = out[b, c, j]
+                for i in range(j + 1, n):
+                    total -= (factor[b, j, i] if upper else factor[b, i, j]) * out[b, c, i]
+                out[b, c, j] = total / factor[b, j, j]
+
+
+@loop(split=("factor", "out", "info"))
+def cholesky_inverse(factor, out, info, upper):
+    """(L L^T)^-1 for ``factor`` as above; ``info``: the first zero on its diagonal, counted from 1."""
+    n = factor.shape[1]
+    for b in range(factor.shape[0]):
+        info[b] = 0
+        for j in range(n - 1, -1, -1):
+            if factor[b, j, j] == 0:
+                info[b] = j + 1
+        for c in range(n):
+            for j in range(c, n):  # column c of L^-1, below the diagonal
+                total = T(1) if j == c else T(0)
+                for i in range(c, j):
+                    total -= (factor[b, i, j] if upper else factor[b, j, i]) * out[b, c, i]
+                out[b, c, j] = total / factor[b, j, j]
+            for j in range(n - 1, c - 1, -1):
+                total = out[b, c, j]
+                for i in range(j + 1, n):
+                    total -= (factor[b, j, i] if upper else factor[b, i, j]) * out[b, c, i]
+                out[b, c, j] = total / factor[b, j, j]
+        for c in range(n):
+            for j in range(c):
+                out[b, c, j] = out[b, j, c]
+
+
+@loop(split=("a", "sides", "out"))
+def solve_triangular(a, sides, out, upper, left, unit):
+    """Solutions X of A X = ``sides`` or, not ``left``, X A = ``sides``; ``a`` and ``sides`` by rows."""
     n, rows = a.shape[1], out.shape[2]
     for b in range(a.shape[0]):
+        for c in range(out.shape[1]):
+            for j in range(rows):
+                out[b, c, j] = sides[b, j, c]
         for c in range(out.shape[1] if left else 0):
             for s in range(n):
                 j = n - 1 - s if upper else s

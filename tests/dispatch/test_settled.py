@@ -58,7 +58,7 @@ def test_options_in_lists_and_tuples():
 
     for options in ([1, 2], [1, 2], (1, 2), (1, 2), (True, 2), (True, 2)):
         assert summed(torch.zeros(()), options).item() == 3
-    assert asked == [[1, 2], [1, 2], (1, 2), (True, 2), (True, 2)]
+    assert asked == [[1, 2], [1, 2], (1, 2), (True, 2)]
 
 
 def test_errors_are_raised_again():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -11,17 +12,21 @@ import numpy as np
 from jitgrad.core.errors import LinAlgError, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, broadcast_shapes, cache, contiguous_strides, intern
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import planned
 from jitgrad.dispatch.batch_rules import BatchedCall
+from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import check, launch
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.kernels.loops.factorisations import first_failure, pivot_outside
 from jitgrad.ops.linalg.matrix_products import conj
 from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.permute import Transpose
 
 __all__ = [
-    "BatchedMatrices", "adjoint", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
-    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "kept", "row_major", "transposed",
+    "BatchedMatrices", "adjoint", "as_rows", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
+    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "is_small", "kept", "row_major",
+    "transposed",
     "whole_batches", "with_check",
 ]  # fmt: skip
 
@@ -67,6 +72,21 @@ def column_major(dtype: np.dtype[Any], batch: tuple[int, ...], rows: int, column
 def row_major(dtype: Any, batch: tuple[int, ...], *sizes: int) -> Layout:
     """The layout of matrices, or of vectors or numbers, that follow one another in row-major order."""
     return intern(np.dtype(dtype), (*batch, *sizes))
+
+
+def is_small(x: Layout, rows: int = 0, columns: int = 0) -> bool:
+    """Whether matrices of the dtype of ``x`` are left to loops, since LAPACK's calls cost more than their arithmetic.
+
+    rows, columns: their sizes, where those are not of ``x``.
+    """
+    rows, columns = rows or x.shape[-2], columns or x.shape[-1]
+    return x.device == "cpu" and x.numel > 0 and small_matrices.fits(x.numpy_dtype, rows, columns)
+
+
+def as_rows(name: str, x: Layout, *, vectors: bool = False) -> Read:
+    """Matrices row by row, (count, rows, columns), as the loops for small ones take them; or vectors as columns."""
+    sizes = (x.shape[-1], 1) if vectors else x.shape[-2:]
+    return planned.row_major(name, x, (x.numel // math.prod(sizes), *sizes))
 
 
 def transposed(x: Tensor) -> Tensor:
@@ -212,19 +232,22 @@ def check_pivots(pivots: Tensor, least: int, most: int, fail: Any) -> None:
     check(found, fail)
 
 
-def with_check(op: str, results: Any = None) -> Any:
-    """What a plan returns as ``results`` if a launch's info, its last result, is to be looked at; op "": it isn't.
+def with_check(op: str, made: Launches) -> Launches:
+    """A plan whose last result, a launch's info, is looked at once that has run; op "": it isn't.
 
-    LinAlgError, which speaks of ``op``, for the first matrix whose info is not zero. ``results`` makes the result of
-    the tensors.
+    LinAlgError, which speaks of ``op``, for the first matrix whose info is not zero.
     """
     if not op:
-        return results
+        return made
+    place, results = made.returned - 1, made.results
+    info = made.layouts[place]
+    found = len(made.layouts)
+    look = first_failure, Written(place, (info.numel,)), Written(found)
 
     def checked(*tensors: Tensor) -> Any:
-        info, found = tensors[-1], np.zeros(2, np.int64)
-        launch(first_failure, info._data.reshape(-1), found)
-        check(found, _fail, op, info._layout.ndim > 0)
+        check(tensors[found]._data, _fail, op, info.ndim > 0)
+        tensors = tensors[: place + 1]
         return tensors if results is None else results(*tensors)
 
-    return checked
+    layouts = [*made.layouts, row_major(np.int64, (), 2)]
+    return Launches([*made.launches, look], layouts, len(layouts), checked)

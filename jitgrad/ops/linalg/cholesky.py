@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
+    as_rows,
     broadcast_batches,
     check_floating,
     check_numbers,
     check_square,
     column_major,
+    is_small,
     row_major,
     with_check,
 )  # fmt: skip
@@ -62,8 +66,11 @@ class LinalgCholeskyEx(BatchedMatrices):
         check_numbers("cholesky_cpu", x_layout)
         batch, n = x_layout.shape[:-2], x_layout.shape[-1]
         layouts = [column_major(x_layout.numpy_dtype, batch, n, n), row_major(np.int32, batch)]
-        launches = [(kernels.cholesky, Read("x"), Written(0), Written(1), upper)]
-        return Launches(launches, layouts, 2, with_check(op))
+        launch = kernels.cholesky, Read("x"), Written(0), Written(1), upper
+        if is_small(x_layout):
+            info = Written(1, (math.prod(batch),))
+            launch = small_matrices.cholesky, as_rows("x", x_layout), Written(0, "columns"), info, upper
+        return with_check(op, Launches([launch], layouts, 2))
 
     def grad_x(g, L, upper):
         lower, g = (adjoint(L), adjoint(g[0])) if upper else (L, g[0])
@@ -111,7 +118,8 @@ class Cholesky(BatchedMatrices):
     reference = lambda x, upper=False, op="": _factor(x, upper)[0]
 
     def plan(x_layout, upper=False, op=""):
-        return LinalgCholeskyEx.plan(x_layout, upper, op)._replace(results=with_check(op, lambda L, info: L))
+        made = LinalgCholeskyEx.plan(x_layout, upper)
+        return with_check(op, made._replace(results=lambda L, info: L))
 
     def grad_x(g, out, upper):
         return LinalgCholeskyEx.grad_x((g, None), out, upper)
@@ -147,7 +155,11 @@ class CholeskySolve(BatchedMatrices):
     def plan(b_layout, factor_layout, upper):
         check_numbers("cholesky_solve_cpu", b_layout)
         out = column_major(b_layout.numpy_dtype, b_layout.shape[:-2], *b_layout.shape[-2:])
-        return Launches([(kernels.cholesky_solve, Read("b"), Read("factor"), Written(0), upper)], [out])
+        launch = kernels.cholesky_solve, Read("b"), Read("factor"), Written(0), upper
+        if is_small(factor_layout) and out.numel:
+            sides = as_rows("factor", factor_layout), as_rows("b", b_layout)
+            launch = small_matrices.cholesky_solve, *sides, Written(0, "columns"), upper
+        return Launches([launch], [out])
 
     def grad_b(g, factor, upper):
         return CholeskySolve.apply(g, factor, upper)
@@ -188,9 +200,12 @@ class CholeskyInverse(BatchedMatrices):
         check_square("cholesky_inverse", x_layout)
         check_numbers("cholesky_inverse_out_cpu", x_layout)
         out = column_major(x_layout.numpy_dtype, x_layout.shape[:-2], *x_layout.shape[-2:])
-        launch = (kernels.cholesky_inverse, Read("x"), Written(0), Written(1), upper)
         layouts = [out, row_major(np.int32, x_layout.shape[:-2])]
-        return Launches([launch], layouts, 2, with_check(op, lambda inverse, info: inverse))
+        launch = kernels.cholesky_inverse, Read("x"), Written(0), Written(1), upper
+        if is_small(x_layout):
+            info = Written(1, (layouts[1].numel,))
+            launch = small_matrices.cholesky_inverse, as_rows("x", x_layout), Written(0, "columns"), info, upper
+        return with_check(op, Launches([launch], layouts, 2, lambda inverse, info: inverse))
 
     def grad_x(g, x, out, upper):
         return _times(x, matmul(out, matmul(g + adjoint(g), out)), upper)

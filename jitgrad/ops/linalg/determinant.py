@@ -38,9 +38,9 @@ __all__: list[str] = []
 def _of_determinants(x: Layout, kernel: Any, dtypes: Sequence[Any]) -> Launches:
     """Plan numbers of these dtypes by a kernel of LU and pivots; then come these two."""
     count, n, first = math.prod(x.shape[:-2]), x.shape[-1], len(dtypes)
-    factor, (lu, pivots, info) = factored(x, first)
+    factor, (lu, pivots, info) = factored(x, (first, first + 1, first + 2))
     numbers = [row_major(d, x.shape[:-2]) for d in dtypes]
-    parts = Written(first, (count, n, n)), Written(first + 1, (count, n))
+    parts = Written(first, "columns"), Written(first + 1, (count, n))  # of LU the diagonal is read
     launch = (kernel, *parts, *[Written(k, (count,)) for k in range(first)])
     return Launches([factor, launch], [*numbers, lu, pivots, info], first + 2)
 

@@ -15,15 +15,18 @@ from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
     check_floating,
     check_square,
     column_major,
+    is_small,
     row_major,
     with_check,
 )  # fmt: skip
+from jitgrad.ops.linalg.lu import factored
 from jitgrad.ops.linalg.matmul import matmul
 
 __all__ = ["LinalgInvEx"]
@@ -42,7 +45,12 @@ class LinalgInvEx(BatchedMatrices):
     def plan(x_layout, op=""):
         batch, n = x_layout.shape[:-2], x_layout.shape[-1]
         layouts = [column_major(x_layout.numpy_dtype, batch, n, n), row_major(np.int32, batch)]
-        return Launches([(kernels.inverse, Read("x"), Written(0), Written(1))], layouts, 2, with_check(op))
+        launches = [(kernels.inverse, Read("x"), Written(0), Written(1))]
+        if is_small(x_layout):
+            factor, (lu, pivots, _) = factored(x_layout, (2, 3, 1))
+            launches = [factor, (small_matrices.inverse, *factor[2:], Written(0, "columns"))]
+            layouts += [lu, pivots]
+        return with_check(op, Launches(launches, layouts, 2))
 
     def grad_x(g, inverse):
         turned = adjoint(inverse)

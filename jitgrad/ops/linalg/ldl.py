@@ -77,7 +77,7 @@ class LinalgLdlFactorEx(BatchedMatrices):
         dtype, batch, n = x_layout.numpy_dtype, x_layout.shape[:-2], x_layout.shape[-1]
         layouts = [column_major(dtype, batch, n, n), row_major(np.int32, batch, n), row_major(np.int32, batch)]
         launch = (kernels.ldl_factor, Read("x"), Written(0), Written(1), Written(2), hermitian)
-        return Launches([launch], layouts, 3, with_check(op))
+        return with_check(op, Launches([launch], layouts, 3))
 
 
 def _factor(x: Tensor, hermitian: Any, op: str) -> tuple[Tensor, ...]:

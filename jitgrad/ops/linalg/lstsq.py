@@ -79,7 +79,7 @@ class LinalgLstsq(BatchedMatrices):
         def results(both: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
             return both if m <= n else wrap(both._data[..., :n, :], solution), *others
 
-        return Launches([launch], layouts, 5, with_check("torch.linalg.lstsq", results))
+        return with_check("torch.linalg.lstsq", Launches([launch], layouts, 5, results))
 
     def grad_A(g, A, B, solution, rcond, driver):
         of_b, found = _of_b(g[0], A, rcond, driver), []

@@ -18,15 +18,18 @@ from jitgrad.dispatch.planned import row_major as row_major_read
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
+    as_rows,
     check_numbers,
     check_pivots,
     column_major,
+    is_small,
     row_major,
     with_check,
 )  # fmt: skip
@@ -40,12 +43,17 @@ __all__ = ["LinalgLuFactorEx", "LuUnpack", "Permutation", "factored"]
 # -- the factors in one matrix --------------------------------------------------------------------------
 
 
-def factored(x: Layout, first: int = 0, name: str = "x") -> tuple[tuple[Any, ...], list[Layout]]:
-    """The launch that factors tensor ``name``, and the layouts of LU, pivots and info, new arrays from ``first`` on."""
+def factored(
+    x: Layout, places: tuple[int, int, int] = (0, 1, 2), name: str = "x"
+) -> tuple[tuple[Any, ...], list[Layout]]:
+    """The launch that factors tensor ``name``, and the layouts of LU, pivots and info, new arrays at ``places``."""
     batch, (m, n) = x.shape[:-2], x.shape[-2:]
-    layouts = [column_major(x.numpy_dtype, batch, m, n)]
-    layouts += [row_major(np.int32, batch, min(m, n)), row_major(np.int32, batch)]
-    return (kernels.lu_factor, Read(name), *[Written(first + k) for k in range(3)]), layouts
+    count, k = math.prod(batch), min(m, n)
+    layouts = [column_major(x.numpy_dtype, batch, m, n), row_major(np.int32, batch, k), row_major(np.int32, batch)]
+    if is_small(x):
+        views: list[Any] = ["columns", (count, k), (count,)]
+        return (small_matrices.lu, as_rows(name, x), *map(Written, places, views)), layouts
+    return (kernels.lu_factor, Read(name), *map(Written, places)), layouts
 
 
 def _factored_reference(x: Any, op: str = "") -> Any:
@@ -74,7 +82,7 @@ class LinalgLuFactorEx(BatchedMatrices):
     def plan(x_layout, op=""):
         check_numbers("lu_cpu", x_layout)
         launch, layouts = factored(x_layout)
-        return Launches([launch], layouts, 3, with_check(op))
+        return with_check(op, Launches([launch], layouts, 3))
 
     def grad_x(g, LU, pivots):
         k = min(LU.shape[-2:])
@@ -259,11 +267,10 @@ class LinalgLu(BatchedMatrices):
         return *_unpacked_reference(lu), pivots
 
     def plan(x_layout):
-        factor, (whole, pivots, info) = factored(x_layout)
+        # The results come first: L, U and pivots, then the matrix that holds both and info.
+        factor, (whole, pivots, info) = factored(x_layout, (3, 2, 4))
         stack = math.prod(x_layout.shape[:-2]), *x_layout.shape[-2:]
         unpack, parts = _unpacked(x_layout, Written(3, stack))
-        # The results come first: L, U and pivots, then the matrix that holds both and info.
-        factor = (kernels.lu_factor, Read("x"), Written(3), Written(2), Written(4))
         return Launches([factor, *unpack], [*parts, pivots, whole, info], 3)
 
     def grad_x(g, L, U, pivots):

@@ -7,19 +7,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
+from jitgrad.dispatch.planned import row_major as in_rows
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
+    as_rows,
     broadcast_batches,
     check_dtypes,
     check_factors,
@@ -28,6 +32,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     check_pivots,
     check_square,
     column_major,
+    is_small,
     row_major,
     transposed,
 )  # fmt: skip
@@ -35,7 +40,7 @@ from jitgrad.ops.linalg.lu import LuUnpack, Permutation
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.shape.expand import Expand
 
-__all__ = ["LinalgLuSolve", "solved_by_lu"]
+__all__ = ["LinalgLuSolve", "small_systems", "solved_by_lu"]
 
 
 def _no_row_to_solve(found: Any) -> NoReturn:
@@ -50,6 +55,25 @@ def _solved_reference(lu: Any, pivots: Any, b: Any, left: bool = True, adjoint: 
     a = Permutation.reference(lu, pivots) @ lower @ upper
     a = a.conj().swapaxes(-1, -2) if adjoint else a
     return np.linalg.solve(a, b) if left else np.linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def small_systems(
+    lu: Any, pivots: Any, name: str, b: Layout, out: Layout, vectors: bool, working: int, turned: bool = False
+) -> tuple[list[tuple[Any, ...]], list[Layout]]:  # fmt: skip
+    """Launches that solve A X = B, or ``turned`` A^T X = B, for small matrices, and layouts of working memory for it.
+
+    lu, pivots: what they get of A's LU. name, b: the tensor of right-hand sides, ``vectors`` of one dim less than A.
+    out: the layout of new array 0, X. working: the number of the first new array that is free.
+    """
+    sides = as_rows(name, b, vectors=vectors)
+    if not vectors:
+        return [(small_matrices.solve, lu, pivots, sides, Written(0, "columns"), turned)], []
+    place = 0 if out.contiguous else working
+    solution = Written(place, (b.numel // b.shape[-1], 1, b.shape[-1]))
+    launches = [(small_matrices.solve, lu, pivots, sides, solution, turned)]
+    if not place:
+        return launches, []
+    return [*launches, (kernels.copied, Written(working), Written(0))], [row_major(b.numpy_dtype, b.shape)]
 
 
 class LinalgLuSolve(BatchedMatrices):
@@ -68,8 +92,10 @@ class LinalgLuSolve(BatchedMatrices):
     def plan(LU_layout, pivots_layout, b_layout, left=True, adjoint=False):
         batch, (m, n), dtype = b_layout.shape[:-2], b_layout.shape[-2:], b_layout.numpy_dtype
         out = column_major(dtype, batch, m, n) if left else row_major(dtype, batch, m, n)
-        launch = (kernels.lu_solve, Read("LU"), Read("pivots"), Read("b"), Written(0), left, adjoint)
-        made = compiled(Launches([launch], [out]), {"LU": LU_layout, "pivots": pivots_layout, "b": b_layout})
+        made = compiled(
+            _solving(LU_layout, pivots_layout, "b", b_layout, out, left, adjoint),
+            {"LU": LU_layout, "pivots": pivots_layout, "b": b_layout},
+        )
         rows = LU_layout.shape[-1]
 
         def run(LU: Tensor, pivots: Tensor, b: Tensor) -> Tensor:
@@ -99,7 +125,18 @@ def solved_by_lu(LU, pivots, g, left):
     """X of A^H X = G, or X A^H = G, where LU was made here: pivots are not looked at."""
     lay: Any = row_major if g.ndim < LU.ndim or not left else column_major
     out = lay(g.numpy_dtype, g.shape[:-2], *g.shape[-2:])
-    return Launches([(kernels.lu_solve, Read("LU"), Read("pivots"), Read("g"), Written(0), left, True)], [out])
+    return _solving(LU, pivots, "g", g, out, left, True)
+
+
+def _solving(
+    lu: Layout, pivots: Layout, name: str, b: Layout, out: Layout, left: bool, adjoint: bool
+) -> Launches:  # fmt: skip
+    """The plan that solves by tensors LU and pivots; ``name``: the tensor of right-hand sides."""
+    if not (left and is_small(lu) and b.numel):
+        return Launches([(kernels.lu_solve, Read("LU"), Read("pivots"), Read(name), Written(0), left, adjoint)], [out])
+    chosen = in_rows("pivots", pivots, (pivots.numel // lu.shape[-1], lu.shape[-1]))
+    launches, working = small_systems(Read("LU", "columns"), chosen, name, b, out, b.ndim < lu.ndim, 1, adjoint)
+    return Launches(launches, [out, *working])
 
 
 @takes_out

@@ -26,10 +26,12 @@ from jitgrad.ops.creation.fill import DiagEmbed, Tril, Triu
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
+    as_rows,
     check_floating,
     check_matrix,
     check_numbers,
     column_major,
+    is_small,
     row_major,
 )  # fmt: skip
 from jitgrad.ops.linalg.matmul import matmul
@@ -65,7 +67,7 @@ class LinalgQr(BatchedMatrices):
         r = column_major(dtype, batch, tall, n)
         nothing = row_major(dtype, (), 0)
         q = nothing if mode == "r" else column_major(dtype, batch, m, tall)
-        if x_layout.numel and small_matrices.fits(dtype, m, max(n, tall)):
+        if is_small(x_layout, m, max(n, tall)):
             return _small(x_layout, [q, r, factors, tau], mode != "r")
         launches = [(kernels.geqrf, Read("x"), Written(2), Written(3)), (kernels.upper, Written(2), Written(1))]
         if mode != "r":
@@ -90,9 +92,9 @@ class LinalgQr(BatchedMatrices):
 
 def _small(x: Layout, layouts: list[Layout], with_q: bool) -> Launches:
     """The plan for matrices that are left to loops. layouts: of Q, R, the factors of Q, and their coefficients."""
-    count, (m, n), k = math.prod(x.shape[:-2]), x.shape[-2:], layouts[3].shape[-1]
+    count, k = math.prod(x.shape[:-2]), layouts[3].shape[-1]
     q, r, factors, tau = Written(0, "columns"), Written(1, "columns"), Written(2, "columns"), Written(3, (count, k))
-    launches = [(small_matrices.reflectors, in_rows("x", x, (count, m, n)), factors, tau)]
+    launches = [(small_matrices.reflectors, as_rows("x", x), factors, tau)]
     launches.append((small_matrices.upper, factors, r))
     if with_q:
         launches.append((small_matrices.columns_of_q, factors, tau, q))
@@ -175,7 +177,11 @@ class Geqrf(BatchedMatrices):
         check_numbers("geqrf_cpu", x_layout)
         dtype, batch, (m, n) = x_layout.numpy_dtype, x_layout.shape[:-2], x_layout.shape[-2:]
         layouts = [column_major(dtype, batch, m, n), row_major(dtype, batch, min(m, n))]
-        return Launches([(kernels.geqrf, Read("x"), Written(0), Written(1))], layouts, 2)
+        launch = kernels.geqrf, Read("x"), Written(0), Written(1)
+        if is_small(x_layout):
+            tau = Written(1, (math.prod(batch), min(m, n)))
+            launch = small_matrices.reflectors, as_rows("x", x_layout), Written(0, "columns"), tau
+        return Launches([launch], layouts, 2)
 
 
 @public
@@ -245,7 +251,11 @@ class LinalgHouseholderProduct(BatchedMatrices):
     def plan(x_layout, tau_layout):
         check_numbers("orgqr_cpu", x_layout)
         out = column_major(x_layout.numpy_dtype, x_layout.shape[:-2], *x_layout.shape[-2:])
-        return Launches([(kernels.orgqr, Read("x"), Read("tau"), Written(0))], [out])
+        launch = kernels.orgqr, Read("x"), Read("tau"), Written(0)
+        if is_small(x_layout) and tau_layout.numel:
+            tau = in_rows("tau", tau_layout, (math.prod(tau_layout.shape[:-1]), tau_layout.shape[-1]))
+            launch = small_matrices.columns_of_q, Read("x", "columns"), tau, Written(0, "columns")
+        return Launches([launch], [out])
 
     def grad_x(g, x, tau):
         return _of_reflectors(g, x, tau)[0]

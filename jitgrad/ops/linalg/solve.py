@@ -27,13 +27,14 @@ from jitgrad.ops.linalg.batched_matrices import (
     check_numbers,
     check_square,
     column_major,
+    is_small,
     kept,
     row_major,
     whole_batches,
     with_check,
 )  # fmt: skip
 from jitgrad.ops.linalg.lu import LinalgLuFactorEx, factored
-from jitgrad.ops.linalg.lu_solve import LinalgLuSolve, solved_by_lu
+from jitgrad.ops.linalg.lu_solve import LinalgLuSolve, small_systems, solved_by_lu
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.shape.expand import Expand, Unsqueeze
 
@@ -74,10 +75,13 @@ class LinalgSolveEx(BatchedMatrices):
 
     def plan(A_layout, B_layout, left=True, op=""):
         check_numbers("lu_cpu", A_layout)
-        factor, (lu, pivots, info) = factored(A_layout, 1, "A")
+        factor, (lu, pivots, info) = factored(A_layout, (1, 2, 3), "A")
         layouts = [_solved_layout(A_layout, B_layout, left), lu, pivots, info]
-        solve = (kernels.lu_solve, Written(1), Written(2), Read("B"), Written(0), left, False)
-        return Launches([factor, solve], layouts, 4, with_check(op))
+        solve = [(kernels.lu_solve, Written(1), Written(2), Read("B"), Written(0), left, False)]
+        if left and is_small(A_layout) and B_layout.numel:
+            solve, further = small_systems(*factor[2:4], "B", B_layout, layouts[0], B_layout.ndim < A_layout.ndim, 4)
+            layouts += further
+        return with_check(op, Launches([factor, *solve], layouts, 4))
 
     def grad_A(g, A, B_layout, result, left):
         of_b = LinalgSolveEx.apply(adjoint(A), g[0], left)[0]

@@ -15,10 +15,12 @@ from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
+from jitgrad.kernels.loops import small_matrices
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     adjoint,
+    as_rows,
     broadcast_batches,
     check_dtypes,
     check_factors,
@@ -26,6 +28,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     check_numbers,
     check_square,
     column_major,
+    is_small,
     transposed,
 )  # fmt: skip
 from jitgrad.ops.linalg.matmul import matmul
@@ -61,7 +64,10 @@ class LinalgSolveTriangular(BatchedMatrices):
     def plan(a_layout, b_layout, upper, left=True, unit=False):
         check_numbers("triangular_solve_cpu", a_layout)
         out = column_major(b_layout.numpy_dtype, b_layout.shape[:-2], *b_layout.shape[-2:])
-        launch = (kernels.solve_triangular, Read("a"), Read("b"), Written(0), upper, left, unit)
+        launch = kernels.solve_triangular, Read("a"), Read("b"), Written(0), upper, left, unit
+        if is_small(a_layout) and out.numel:
+            given = as_rows("a", a_layout), as_rows("b", b_layout)
+            launch = small_matrices.solve_triangular, *given, Written(0, "columns"), upper, left, unit
         return Launches([launch], [out])
 
     def grad_a(g, a, out, upper, left, unit):

@@ -146,12 +146,11 @@ def test_least_squares(dtype, driver):
             close(found.singular_values, np.linalg.svd(a, compute_uv=False))
 
 
-def test_many_small_matrices_are_one_launch():
-    launches = []
+def test_many_small_matrices_are_two_launches():
     with torch.debug.tape() as recorded:
         torch.linalg.inv_ex(torch.tensor(draw(1000, 4, 4)))
     launches = [e.kernel.name for e in recorded]
-    assert launches == ["inverse"]
+    assert launches == ["lu", "inverse"]
 
 
 # -- errors ---------------------------------------------------------------------------------------
@@ -329,5 +328,40 @@ def test_small_systems_are_solved_on_one_thread(monkeypatch):
     monkeypatch.setattr(factorisations, "one_thread", Counted())
     a = torch.tensor(draw(3, 3, dtype=COMPLEX))
     torch.linalg.lu_solve(*torch.linalg.lu_factor(a), a, adjoint=True)
-    torch.cholesky_inverse(torch.tensor(np.linalg.cholesky(definite(3, 3))))
+    torch.cholesky_inverse(torch.linalg.cholesky(a @ a.mH))
     assert len(entered) == 2
+
+
+@pytest.mark.parametrize("batch", ((), (1,), (3,), (2, 3)))
+@pytest.mark.parametrize("n", (1, 5, 32, 33))  # of 33 x 33 LAPACK is called
+def test_small_and_large_matrices_agree(n, batch):
+    """Loops compute small matrices, of any order in memory; NumPy computes with LAPACK."""
+    whole, sides = definite(*batch, n, n), draw(*batch, n, 2)
+    general = draw(*batch, n, n) + 3 * n * np.eye(n)
+    lower = np.linalg.cholesky(whole)
+    for turned in (False, True):
+        w, s, g, low = (torch.tensor(np.ascontiguousarray(a.swapaxes(-1, -2))).mT if turned else torch.tensor(a)
+                        for a in (whole, sides, general, lower))  # fmt: skip
+        close(torch.linalg.cholesky(w), lower)
+        close(torch.linalg.cholesky(w, upper=True), lower.swapaxes(-1, -2))
+        for upper in (False, True):
+            factor = low.mT if upper else low
+            close(torch.cholesky_solve(s, factor, upper), np.linalg.solve(whole, sides))
+            close(torch.cholesky_inverse(factor, upper), np.linalg.inv(whole))
+        close(torch.linalg.inv(g), np.linalg.inv(general))
+        close(torch.linalg.solve(g, s[..., 0]), np.linalg.solve(general, sides)[..., 0])
+        for adjoint in (False, True):
+            matrix = general.swapaxes(-1, -2) if adjoint else general
+            found = torch.linalg.lu_solve(*torch.linalg.lu_factor(g), s, adjoint=adjoint)
+            close(found, np.linalg.solve(matrix, sides))
+
+
+def test_info_of_small_matrices():
+    singular = torch.tensor([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    inverse, info = torch.linalg.inv_ex(singular)
+    assert info.tolist() == [2, 0] and inverse[0].isnan().all() and not inverse[1].isnan().any()
+    assert torch.linalg.cholesky_ex(singular - torch.eye(2) * 3).info.tolist() == [1, 1]
+    with pytest.raises(torch.linalg.LinAlgError, match=r"\(Batch element 0\)"):
+        torch.linalg.inv(singular)
+    with pytest.raises(torch.linalg.LinAlgError, match="cholesky_inverse"):
+        torch.cholesky_inverse(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
