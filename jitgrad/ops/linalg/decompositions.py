@@ -13,34 +13,42 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import published
 from jitgrad.kernels.launch import Kernel, check, launch
 from jitgrad.kernels.loops import spectral as kernels
 from jitgrad.ops.creation.ranges import eye
+from jitgrad.ops.linalg.batched_matrices import row_major
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = [
-    "check_phases", "decomposed", "diagonal_mask", "differences", "is_recorded", "refuse_unconverged", "solve",
+    "check_phases", "decomposed", "diagonal_mask", "differences", "is_recorded", "new", "refuse_unconverged", "solve",
 ]  # fmt: skip
 
 
 def decomposed(
-    kernel: Kernel, layouts: Sequence[Layout], fail: Callable[..., None], *options: Any
-) -> Callable[..., Any]:
-    """A function of a tensor that launches ``kernel`` on its matrices and returns new tensors of ``layouts``.
+    x: Layout, kernel: Kernel, layouts: Sequence[Layout], fail: Callable[..., None], *options: Any, results: Any = None
+) -> Launches:
+    """The plan that launches ``kernel`` on the matrices of tensor "x" and returns new tensors of ``layouts``.
 
-    ``fail(failed, ndim)`` raises for what ``failed`` says; see ``kernels/loops/spectral.py``.
+    ``fail(failed, ndim)`` raises for what ``failed`` says; see ``kernels/loops/spectral.py``. results: see `Launches`.
     """
+    count = len(layouts)
+    if not any(layout.numel for layout in layouts):  # empty ones may be of dtypes that LAPACK doesn't have
+        return Launches([], layouts, count, results or (lambda *found: found))
+    launch = kernel, Read("x"), *map(Written, range(count + 1)), *options
 
-    def run(x: Tensor, *_: Any) -> tuple[Tensor, ...]:
-        arrays, failed = [empty_for(layout) for layout in layouts], np.zeros(1, np.int64)
-        if any(a.size for a in arrays):  # empty ones may be of dtypes that LAPACK doesn't have
-            launch(kernel, x._data, *arrays, failed, *options)
-            check(failed, fail, x._layout.ndim)
-        return tuple(map(wrap, arrays, layouts))
+    def checked(*found: Tensor) -> Any:
+        check(found[count]._data, fail, x.ndim)
+        return found[:count] if results is None else results(*found[:count])
 
-    return run
+    return Launches([launch], [*layouts, row_major(np.int64, (), 1)], count + 1, checked)
+
+
+def new(layout: Layout) -> Tensor:
+    """An uninitialised tensor."""
+    return wrap(empty_for(layout), layout)
 
 
 def refuse_unconverged(title: str, values: str, non_finite: str = "") -> Callable[..., None]:

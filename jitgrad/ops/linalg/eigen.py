@@ -23,6 +23,7 @@ from jitgrad.ops.linalg.decompositions import (
     diagonal_mask,
     differences,
     is_recorded,
+    new,
     refuse_unconverged,
     solve,
 )
@@ -76,10 +77,10 @@ class LinalgEigh(BatchedMatrices, listed=False):
         values = row_major(real, shape[:-1])
         fail, part = refuse_unconverged("linalg.eigh", "eigen"), "L" if lower else "U"
         if not wanted:
-            alone = decomposed(kernels.eigvalsh, [values], fail, part)
-            return lambda x, *_: (*alone(x), x.new_empty((0,)))
+            nothing = row_major(x_layout.numpy_dtype, (), 0)
+            return decomposed(x_layout, kernels.eigvalsh, [values], fail, part, results=lambda v: (v, new(nothing)))
         vectors = column_major(x_layout.numpy_dtype, shape[:-2], *shape[-2:])
-        return decomposed(kernels.eigh, [values, vectors], fail, part)
+        return decomposed(x_layout, kernels.eigh, [values, vectors], fail, part)
 
     def grad_x(g, eigenvalues, eigenvectors):
         return _gradient(g, eigenvalues, eigenvectors, True)
@@ -133,7 +134,7 @@ class LinalgEig(BatchedMatrices, listed=False):
     def plan(x_layout):
         dtype, shape = _complex_dtype("linalg.eig", x_layout), x_layout.shape
         layouts = row_major(dtype, shape[:-1]), column_major(dtype, shape[:-2], *shape[-2:])
-        return decomposed(kernels.eig, layouts, _refuse_infinite)
+        return decomposed(x_layout, kernels.eig, layouts, _refuse_infinite)
 
     def grad_x(g, eigenvalues, eigenvectors, x_layout):
         found = _gradient(g, eigenvalues, eigenvectors, False)
@@ -147,8 +148,7 @@ class LinalgEigvals(BatchedMatrices):
 
     def plan(x_layout):
         values = row_major(_complex_dtype("linalg.eigvals", x_layout), x_layout.shape[:-1])
-        run = decomposed(kernels.eigvals, [values], _refuse_infinite)
-        return lambda x: run(x)[0]
+        return decomposed(x_layout, kernels.eigvals, [values], _refuse_infinite, results=lambda values: values)
 
 
 @partial(public, module="linalg")

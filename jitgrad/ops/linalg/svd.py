@@ -25,6 +25,7 @@ from jitgrad.ops.linalg.decompositions import (
     decomposed,
     differences,
     is_recorded,
+    new,
     refuse_unconverged,
 )
 from jitgrad.ops.linalg.matmul import matmul
@@ -57,11 +58,12 @@ class LinalgSvd(BatchedMatrices):
         k = min(m, n)
         values = row_major(x_layout.dtype.to_real().numpy, batch, k)
         if not vectors:
-            alone = decomposed(kernels.svdvals, [values], _FAIL)
-            return lambda x, *_: (x.new_empty((0,)), *alone(x), x.new_empty((0,)))
+            nothing = row_major(dtype, (), 0)
+            results = lambda s: (new(nothing), s, new(nothing))
+            return decomposed(x_layout, kernels.svdvals, [values], _FAIL, results=results)
         left = column_major(dtype, batch, m, m if full else k)
         right = column_major(dtype, batch, n if full else k, n)
-        return decomposed(kernels.svd, [left, values, right], _FAIL, full)
+        return decomposed(x_layout, kernels.svd, [left, values, right], _FAIL, full)
 
     def grad_x(g, U, S, Vh, full):
         if full and U._layout.shape[-1] != Vh._layout.shape[-1]:
