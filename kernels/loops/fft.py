@@ -48,7 +48,10 @@ def _run(transform, x, scale, out, axis):
     """Transform ``x`` along ``axis`` into ``out``, which may be ``x``; a large one on several threads."""
     axes = [(axis,), (), (axis,)]
     if out.size < _GRAIN or (count := threads.get_num_threads()) == 1:
-        transform(x, scale, out, axes=axes)
+        if axis == out.ndim - 1 and _ufuncs is not None:
+            transform(x, scale, out)
+        else:
+            transform(x, scale, out, axes=axes)
         return
     rest = [(n, -d) for d, n in enumerate(out.shape) if d != axis]
     most, cut = max(rest, default=(1, 0))

@@ -8,8 +8,8 @@ from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
-    "add_at", "bin_places", "count_in_bins", "count_values", "outer_edges", "spread_edges", "value_range",
-    "weigh_values",
+    "add_at", "bin_places", "count_few_values", "count_in_bins", "count_values", "outer_edges", "spread_edges",
+    "value_range", "weigh_values",
 ]  # fmt: skip
 
 
@@ -27,6 +27,17 @@ def count_values(x, out):
     """Add 1 for each value, from 0 to the size of ``out``."""
     for i in range(x.size):
         out[np.uint64(x[i])] += 1
+
+
+@loop
+def count_few_values(x, counts, ends):
+    """Add 1 for each value from 0 to the size of ``counts``; ``ends``: the least and the largest of all values."""
+    low = high = x[0]
+    for i in range(x.size):
+        low, high = min(low, x[i]), max(high, x[i])
+        if x[i] >= 0 and x[i] < counts.size:
+            counts[x[i]] += 1
+    ends[0], ends[1] = low, high
 
 
 @loop(dtype_from="weights")

@@ -18,6 +18,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.settled import settled
 from jitgrad.dispatch.sizes import as_ints, int_argument
 from jitgrad.ops.creation.constants import as_dtype, finished
 from jitgrad.ops.creation.ranges import arange
@@ -82,27 +83,48 @@ def _one_dim(x: Tensor, n: int | None, dim: int, default: Callable[[int], int]) 
     return d, _count(default(x._layout.shape[d]) if n is None else n)
 
 
-def _from_complex(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Tensor:
-    d, n = _one_dim(x, n, dim, lambda size: size)
-    return FftC2C.apply(resized(x, (d,), (n,)), (d,), normalization_of(norm, forward), forward)
-
-
 def _from_real(
     x: Tensor, n: int | None, dim: int, norm: Any, name: str = "rfft", forward: bool = True, onesided: bool = True
-) -> Tensor:
+) -> Any:
+    """What transforms ``x``, and its arguments."""
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"{name} expects a real input tensor, but got {scalar_type(x.dtype)}")
-    x = transformable(x)
     d, n = _one_dim(x, n, dim, lambda size: size)
-    found = FftR2C.apply(resized(x, (d,), (n,)), (d,), normalization_of(norm, forward), onesided)
-    return found if forward else Conj.apply(found)
+    given = (d,), normalization_of(norm, forward), onesided
+    return _fitted(x, False, (d,), (n,), FftR2C.apply if forward else _conjugated_spectrum, *given)
 
 
-def _to_real(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Tensor:
-    x = transformable(x, as_complex=True)
+def _conjugated_spectrum(x: Tensor, *args: Any) -> Tensor:
+    return Conj.apply(FftR2C.apply(x, *args))
+
+
+def _to_real(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Any:
+    """What transforms ``x``, and its arguments."""
     d, n = _one_dim(x, n, dim, lambda size: 2 * (size - 1))
-    x = resized(x, (d,), (n // 2 + 1,))
-    return FftC2R.apply(conj_physical(x) if forward else x, (d,), normalization_of(norm, forward), n)
+    given = (d,), normalization_of(norm, forward), n
+    return _fitted(x, True, (d,), (n // 2 + 1,), _real_of_conjugate if forward else FftC2R.apply, *given)
+
+
+def _real_of_conjugate(x: Tensor, *args: Any) -> Tensor:
+    return FftC2R.apply(conj_physical(x), *args)
+
+
+def _fitted(
+    x: Tensor, as_complex: bool, dims: tuple[int, ...], sizes: tuple[int, ...], transform: Any, *args: Any
+) -> Any:  # fmt: skip
+    """``transform`` and its arguments, or what first brings ``x`` to another dtype, or to ``sizes`` along ``dims``."""
+    wanted = transformable(x, as_complex)._layout.dtype
+    others = [(d, n) for d, n in zip(dims, sizes, strict=True) if x._layout.shape[d] != n]
+    if wanted is x._layout.dtype and not others:
+        return transform, args
+    return _of_fitted, (wanted, [d for d, _ in others], [n for _, n in others], transform, args)
+
+
+def _of_fitted(
+    x: Tensor, wanted: dtype, dims: Sequence[int], sizes: Sequence[int], transform: Any, args: Any
+) -> Tensor:  # fmt: skip
+    found: Tensor = transform(resized(cast(x, wanted), dims, sizes), *args)
+    return found
 
 
 # -- several dims -----------------------------------------------------------------------------------------
@@ -140,47 +162,51 @@ def _no_dims(dim: int) -> int:
     raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
 
 
-def _all_complex(x: Tensor, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+def _all_complex(x: Tensor, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
+    """What transforms ``x``, and its arguments."""
     dims, sizes = _several(x._layout.shape, s, dim)
-    x, how = resized(transformable(x, as_complex=True), dims, sizes), normalization_of(norm, forward)
-    return FftC2C.apply(x, dims, how, forward) if dims else x.clone()
+    how = normalization_of(norm, forward)
+    return _fitted(x, True, dims, sizes, *((FftC2C.apply, dims, how, forward) if dims else (lambda x: x.clone(),)))
 
 
-def _rfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
+def _rfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Any:
+    """What transforms ``x``, and its arguments."""
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"rfftn expects a real-valued input tensor, but got {scalar_type(x.dtype)}")
-    x = transformable(x)
     dims, sizes = _several(x._layout.shape, s, dim, "rfftn")
-    return FftR2C.apply(resized(x, dims, sizes), dims, normalization_of(norm, True), True)
+    return _fitted(x, False, dims, sizes, FftR2C.apply, dims, normalization_of(norm, True), True)
 
 
-def _spectrum(name: str, x: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[int, ...], int]:
-    """The input of a transform to real numbers, fitted; the dims; the size of the last one in the result."""
+def _of_spectrum(name: str, x: Tensor, s: Any, dim: Any, transform: Callable[..., Tensor], how: int) -> Any:
+    """What makes real numbers of a spectrum by ``transform``, and its arguments."""
     dims, sizes = _several(x._layout.shape, s, dim, name)
     last = _count(2 * (x._layout.shape[dims[-1]] - 1) if s is None or s[-1] == -1 else sizes[-1])
-    fitted = *sizes[:-1], last // 2 + 1
-    return resized(transformable(x, as_complex=True), dims, fitted), dims, last
+    return _fitted(x, True, dims, (*sizes[:-1], last // 2 + 1), transform, dims, how, last)
 
 
-def _irfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, dims, last = _spectrum("irfftn", x, s, dim)
-    return FftC2R.apply(x, dims, normalization_of(norm, False), last)
+def _irfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Any:
+    return _of_spectrum("irfftn", x, s, dim, FftC2R.apply, normalization_of(norm, False))
 
 
-def _hfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, dims, last = _spectrum("hfftn", x, s, dim)
-    how = normalization_of(norm, True)
+def _hfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Any:
+    return _of_spectrum("hfftn", x, s, dim, _hermitian_to_real, normalization_of(norm, True))
+
+
+def _hermitian_to_real(x: Tensor, dims: tuple[int, ...], how: int, last: int) -> Tensor:
     if len(dims) > 1:
         x = FftC2C.apply(x, dims[:-1], how, True)
     return FftC2R.apply(conj_physical(x), dims[-1:], how, last)
 
 
-def _ihfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
+def _ihfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Any:
     dims, sizes = _several(x._layout.shape, s, dim, "ihfftn")
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"Only supports floating-point dtypes, but found: {scalar_type(x.dtype)}")
-    how = normalization_of(norm, False)
-    found = FftR2C.apply(resized(transformable(x), dims, sizes), dims[-1:], how, True)
+    return _fitted(x, False, dims, sizes, _real_to_hermitian, dims, normalization_of(norm, False))
+
+
+def _real_to_hermitian(x: Tensor, dims: tuple[int, ...], how: int) -> Tensor:
+    found = FftR2C.apply(x, dims[-1:], how, True)
     return FftC2C.apply(conj_physical(found), dims[:-1], how, False) if len(dims) > 1 else Conj.apply(found)
 
 
@@ -194,21 +220,29 @@ def _into(name: str, result: Tensor, out: Any) -> Tensor:
     return into_out(f"fft_{name}", result, out)
 
 
-def _publish(name: str, core: Callable[..., Tensor], what: str) -> None:
-    """Publish ``NAME`` of one dim, ``NAME2`` of two and ``NAMEn`` of several: ``core(input, sizes, dims, norm)``."""
+def _publish(name: str, core: Callable[..., Any], what: str) -> None:
+    """Publish ``NAME`` of one dim, ``NAME2`` of two or ``NAMEn`` of several.
+
+    ``core(input, sizes, dims, norm)`` returns what transforms ``input``, and its further arguments.
+    """
     if name.endswith("fft"):
+        transformed = settled(1)(core)
 
         def function(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *,
                      out: Tensor | None = None) -> Tensor:  # fmt: skip
-            found = core(input, n if n is None else as_int(n), as_int(dim), norm)
+            found: Tensor = transformed(input, n if n is None else as_int(n), as_int(dim), norm)
             return found if out is None else _into(name, found, out)
 
     else:
         own = f"{name[:-1]}n"
+        transformed = settled(1)(
+            lambda input, s, dim, norm: core(input, _ints(name, "s", 2, s), _ints(name, "dim", 3, dim), norm)
+        )
 
         def function(input: Tensor, s: Any = None, dim: Any = (-2, -1) if name[-1] == "2" else None,  # type: ignore
                      norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-            found = core(input, _ints(name, "s", 2, s), _ints(name, "dim", 3, dim), norm)
+            s, dim = (tuple(v) if type(v) is list else v for v in (s, dim))
+            found: Tensor = transformed(input, s, dim, norm)
             return found if out is None else _into(own, found, out)
 
     function.__name__ = function.__qualname__ = f"fft_{name}"
@@ -223,14 +257,17 @@ def _ints(name: str, argument: str, position: int, value: Any) -> tuple[int, ...
     return as_ints(f"fft_{name}", values, argument, position)
 
 
-def _fft(x: Tensor, n: int | None, dim: int, norm: Any, name: str = "fft", forward: bool = True) -> Tensor:
-    if x._layout.dtype.is_complex:
-        return _from_complex(x, n, dim, norm, forward)
-    return _from_real(x, n, dim, norm, name, forward, False)
+def _fft(x: Tensor, n: int | None, dim: int, norm: Any, name: str, forward: bool) -> Any:
+    """What transforms ``x``, and its arguments."""
+    if not x._layout.dtype.is_complex:
+        return _from_real(x, n, dim, norm, name, forward, False)
+    d, n = _one_dim(x, n, dim, lambda size: size)
+    return _fitted(x, True, (d,), (n,), FftC2C.apply, (d,), normalization_of(norm, forward), forward)
 
 
 for _name, _core, _doc in (
-    ("fft", _fft, "Fourier transform along ``dim``: the sum over k of x[k] exp(-2 pi i j k / n)."),
+    ("fft", functools.partial(_fft, name="fft", forward=True),
+     "Fourier transform along ``dim``: the sum over k of x[k] exp(-2 pi i j k / n)."),
     ("ifft", functools.partial(_fft, name="ifft", forward=False), "The inverse of ``fft`` along ``dim``."),
     ("rfft", _from_real,
      "Fourier transform of a real tensor along ``dim``: frequencies 0 to n // 2, the others being their conjugates."),
@@ -291,20 +328,24 @@ def fft_rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: An
     return _frequencies("rfftfreq", n, d, True, dtype, out, device, layout, requires_grad)
 
 
-def _shifted(name: str, x: Tensor, dim: Any, extra: int) -> Tensor:
+@settled(1)
+def _shifted(x: Tensor, name: str, dim: Any, extra: int) -> Any:
+    """What shifts ``x``, and its arguments."""
     ndim = x._layout.ndim
     dims = tuple(range(ndim)) if dim is None else _ints(name, "dim", 2, dim) or ()
     places = [normalize_dim(d, ndim) if ndim else _no_dims(d) for d in dims]
-    return roll(x, [(x._layout.shape[d] + extra) // 2 for d in places], places)
+    return roll, (tuple([(x._layout.shape[d] + extra) // 2 for d in places]), tuple(places))
 
 
 @functools.partial(public, module="fft")
 def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The frequencies along ``dim``, by default all dims, in order: 0 goes to the middle."""
-    return _shifted("fftshift", input, dim, 0)
+    result: Tensor = _shifted(input, "fftshift", tuple(dim) if type(dim) is list else dim, 0)
+    return result
 
 
 @functools.partial(public, module="fft")
 def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """What undoes ``fftshift``."""
-    return _shifted("ifftshift", input, dim, 1)
+    result: Tensor = _shifted(input, "ifftshift", tuple(dim) if type(dim) is list else dim, 1)
+    return result

@@ -11,7 +11,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.planned import Read, Written, planned
+from jitgrad.dispatch.planned import Launches, Read, Written, planned
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
@@ -138,14 +138,28 @@ def _added(x, mat1, mat2):
     """x + mat1 @ mat2; what is added goes into the memory of the product, where it is a matrix or one row for all."""
     _check_matrices(x, mat1, mat2)
     product = row_major_product(Factor("mat1", mat1), Factor("mat2", mat2))
+    return _adding(product, x) or (lambda x, mat1, mat2: _plus(Mm.forward(mat1, mat2), x, 1, 1))
+
+
+def _adding(product: Launches, x: Layout) -> Launches | None:
+    """The plan of a product to which tensor "x", if it is such, is added in place."""
     out = product.layouts[0]
-    if x.contiguous and x.shape == out.shape[1:]:
+    if x.contiguous and out.ndim == 2 and x.shape == out.shape[1:]:
         add = kernels.add_row, Read("x"), Written(0)
     elif x.contiguous and x.shape == out.shape and x.numel < _LARGE:
         add = kernels.add_row, Read("x", (x.numel,)), Written(0, (1, x.numel))
     else:
-        return lambda x, mat1, mat2: _plus(Mm.forward(mat1, mat2), x, 1, 1)
+        return None
     return product._replace(launches=[*product.launches, add])
+
+
+@planned("x", "batch1", "batch2")
+def _added_stacks(x, batch1, batch2):
+    """x + batch1 @ batch2, as above."""
+    _check_stacks(x, batch1, batch2)
+    product = row_major_product(Factor("batch1", batch1), Factor("batch2", batch2))
+    _check_expands(x, product.layouts[0].shape)
+    return _adding(product, x) or (lambda x, batch1, batch2: _plus(multiply_stacks(batch1, batch2), x, 1, 1))
 
 
 class Addmm(AddedProduct, public=True):
@@ -186,6 +200,14 @@ class Addmm(AddedProduct, public=True):
         return _times_conj(gradient_of_second(g, conjugate(mat1), mat2_layout), alpha)
 
 
+def _check_stacks(x: Layout, a: Layout, b: Layout) -> None:
+    """RuntimeError unless ``x`` has the dtype of two stacks of matrices, which have a product."""
+    if x.dtype is not a.dtype:
+        names = "input {}, batch1: {}, batch2: {}".format(*[cpp_type(t.dtype) for t in (x, a, b)])
+        raise RuntimeError(f"Input dtypes must be the same, got: {names}")
+    check_stacks(a, b, "baddbmm")
+
+
 class Addmv(AddedProduct, public=True):
     """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
 
@@ -223,12 +245,11 @@ class Baddbmm(AddedProduct, public=True):
     samples = cases(lambda: (draw(4), draw(2, 2, 3), draw(2, 3, 4), 0.5, 2.0))
 
     def check_mixed(x, batch1, batch2, *_):
-        if x.dtype is not batch1.dtype:
-            names = "input {}, batch1: {}, batch2: {}".format(*[cpp_type(t.dtype) for t in (x, batch1, batch2)])
-            raise RuntimeError(f"Input dtypes must be the same, got: {names}")
-        check_stacks(batch1._layout, batch2._layout, "baddbmm")
+        _check_stacks(x._layout, batch1._layout, batch2._layout)
 
     def forward(x, batch1, batch2, beta=1, alpha=1):
+        if beta == alpha == 1:
+            return _added_stacks(x, batch1, batch2)
         Baddbmm.check_mixed(x, batch1, batch2)
         product = multiply_stacks(batch1, batch2)
         _check_expands(x._layout, product._layout.shape)

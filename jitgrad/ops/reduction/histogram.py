@@ -17,9 +17,10 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import of_samples
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument, is_int, number_argument
-from jitgrad.kernels.launch import check, launch
+from jitgrad.kernels.launch import check, launch, prepared
 from jitgrad.kernels.loops import histogram as kernels
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import Clone, contiguous
@@ -28,10 +29,31 @@ __all__: list[str] = []
 
 
 def _flat(x: Tensor) -> Any:
+    if x._layout.contiguous and type(x._data) is np.ndarray:
+        return x._data.reshape(-1)
     return contiguous(unrecorded(x))._data.reshape(-1)
 
 
 # -- of integers ------------------------------------------------------------------------------------------
+
+
+# Of a vector of at most SHORT elements one launch finds the range and the counts, if all values are below FEW.
+FEW, SHORT = 256, 4096
+
+
+@planned("x")
+def _few(x):
+    """(counts of the values below FEW, the least and the largest) of a short vector; None of one with others."""
+    if x.ndim != 1 or x.numel > SHORT or not x.contiguous or x.device != "cpu":
+        return lambda x: None
+    run = prepared(kernels.count_few_values, x.numpy_dtype, x.shape, (FEW,), (2,))
+
+    def count(x: Tensor) -> Any:
+        counts, ends = np.zeros(FEW, np.int64), np.zeros(2, np.int64)
+        run(x._data, counts, ends)
+        return (counts, ends) if ends.item(1) < FEW else None
+
+    return count
 
 
 @public
@@ -52,12 +74,19 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if read_observers:  # the largest number decides the shape of the result
         announce_read("bincount()")
-    values, ends = _flat(input), np.zeros(2, np.int64)
-    if layout.ndim == 1:
-        launch(kernels.value_range, values, ends)
-    if layout.ndim != 1 or ends[0] < 0:
+    few = _few(input) if weights is None else None
+    if few is not None:
+        counts, ends = few
+    else:
+        ends = np.zeros(2, np.int64)
+        if layout.ndim == 1:
+            launch(kernels.value_range, _flat(input), ends)
+    if layout.ndim != 1 or ends.item(0) < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    size = max(int(ends[1]) + 1, least)
+    size = max(ends.item(1) + 1, least)
+    if few is not None and size <= FEW:
+        return wrap(counts[:size].copy(), intern(counts.dtype, (size,)))
+    values = _flat(input)
     if weights is None:
         out = filled(intern(np.dtype(np.int64), (size,)), 0)
         launch(kernels.count_values, values, out._data)
