@@ -12,17 +12,15 @@ import numpy as np
 
 from jitgrad.kernels.launch import Loop, loop
 from jitgrad.kernels.loops.indexing import (
-    WIDE,
+    AHEAD,
+    FAR_BYTES,
     add,
-    fill_pieces,
     multiply,
     put,
     read_part,
     read_pieces,
-    write_part,
-    write_pieces,
 )
-from jitgrad.kernels.words.vocabulary import T
+from jitgrad.kernels.words.vocabulary import T, prefetch
 
 __all__ = [
     "WRITE_COPIES", "gather", "scatter", "scatter_add", "scatter_fill", "scatter_multiply", "spread_elements",
@@ -66,29 +64,43 @@ def gather(x, index, out, begin, end):
                 at += columns
 
 
+def write_pieces(x, index, out):
+    """(number of blocks, of how many elements) of a write. Threads that shared a block would each look at every index.
+
+    To add 2,000,000 numbers at random places of a vector takes 2 ms on one thread, cut by places 12 on two.
+    """
+    return out.shape[0], max(x.size, index.size)
+
+
+def fill_pieces(index, out, value):
+    """``write_pieces`` of a number."""
+    return out.shape[0], index.size
+
+
 def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
     """Make the kernel of out[o, k, i] = combine(out[o, k, i], x[o, j, i]), k = index[o, j, i], in the order of j."""
 
     def elements(x, index, out, begin, end):
         n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-        first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
         source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
-        # Without signs, as in `gather`; what is below ``low`` is then far above it.
-        columns, span = np.uint64(inner), np.uint64(high - low)
-        for o in range(first, last):
-            block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+        # Without signs, as in `gather`.
+        columns, far = np.uint64(inner), n * inner * out.itemsize > FAR_BYTES
+        for o in range(begin, end):
+            block, at = np.uint64(o * n * inner), np.uint64(o * m * inner)
             if inner == 1:
                 for k in range(np.uint64(m)):
-                    place = np.uint64(places[at + k] - low)
-                    if place < span:
-                        target[block + place] = combine(target[block + place], source[at + k])
+                    if far:
+                        prefetch(target, np.int64(block) + places[at + np.uint64(min(np.int64(k) + AHEAD, m - 1))])
+                    place = block + np.uint64(places[at + k])
+                    target[place] = combine(target[place], source[at + k])
                 continue
-            for _ in range(m):
-                for i in range(np.uint64(left), np.uint64(right)):
-                    place = np.uint64(places[at + i] - low)
-                    if place < span:
-                        k = block + place * columns + i
-                        target[k] = combine(target[k], source[at + i])
+            for j in range(m):
+                later = at + np.uint64(min(max(AHEAD // inner, 1), m - 1 - j)) * columns
+                for i in range(columns):
+                    if far:
+                        prefetch(target, np.int64(block + np.uint64(places[later + i]) * columns + i))
+                    place = block + np.uint64(places[at + i]) * columns + i
+                    target[place] = combine(target[place], source[at + i])
                 at += columns
 
     elements.__name__ = name
@@ -179,14 +191,11 @@ def spread_elements(x, index, out, begin, end):
 def scatter_fill(index, out, value, begin, end):
     """out[o, index[o, j, i], i] = value."""
     n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
     target, places = out.reshape(out.size), index.reshape(index.size)
-    columns, span = np.uint64(inner), np.uint64(high - low)
-    for o in range(first, last):
-        block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+    columns = np.uint64(inner)
+    for o in range(begin, end):
+        block, at = np.uint64(o * n * inner), np.uint64(o * m * inner)
         for _ in range(m):
-            for i in range(np.uint64(left), np.uint64(right)):
-                place = np.uint64(places[at + i] - low)
-                if place < span:
-                    target[block + place * columns + i] = value
+            for i in range(columns):
+                target[block + np.uint64(places[at + i]) * columns + i] = value
             at += columns
