@@ -63,7 +63,7 @@ CASES = {
     "no threads": lambda lib: lib.set_num_interop_threads(0),
     "backends": lambda lib: [
         lib.backends.mps.is_available(), lib.backends.cudnn.enabled, lib.backends.cudnn.benchmark,
-        lib.backends.cudnn.is_available(), lib.backends.cudnn.version(), lib.backends.cudnn.allow_tf32,
+        lib.backends.cudnn.allow_tf32,
         lib.backends.cuda.matmul.allow_tf32, lib.backends.cpu.get_cpu_capability(),
     ],
     "flags of mkldnn": flags_of_mkldnn,

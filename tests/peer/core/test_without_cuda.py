@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(torch.backends.cuda.is_built(), reason="this PyT
     "expression",
     [
         "torch.backends.cuda.is_built()",
+        "torch.backends.cudnn.is_available(), torch.backends.cudnn.version()",
         "torch.ones(1).cuda()",
         "torch.ones(1).to('cuda')",
         "torch.ones(1, device='cuda')",
