@@ -20,7 +20,7 @@ __all__ = [
     "spread", "sum_columns", "sum_long_rows", "sum_rows",
 ]  # fmt: skip
 
-STREAMED = 1 << 18  # elements from which two threads are clearly quicker at loops as fast as memory
+STREAMED = 1 << 19  # elements from which two threads are clearly quicker at loops as fast as memory
 
 
 # Inner loops run over slices from 0: Numba's check for negative indices, where LLVM cannot rule them

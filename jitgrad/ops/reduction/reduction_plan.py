@@ -164,18 +164,19 @@ def _product(sizes: Any) -> int:
 def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
     """Memory order if the reduced dims are neighbours in it and the kept ones in their own order.
 
-    Otherwise kept dims first, which needs a copy: results are row-major, as PyTorch's are.
+    Otherwise kept dims first. What is in another order, or has gaps, needs a copy, which is quick in memory order:
+    results are row-major, as PyTorch's are.
     """
     natural = tuple(range(layout.ndim))
-    order = natural
-    # Dense, so in order of its strides it is contiguous; of dims of equal stride those of size 1 come first.
-    if not layout.contiguous and is_dense(layout):
+    order, dense = natural, layout.contiguous or is_dense(layout)
+    if not layout.contiguous and min(layout.strides) > 0:
+        # Of dims of equal stride those of size 1 come first, so that what is dense is contiguous in this order.
         order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
     places = [k for k, d in enumerate(order) if d in dims]
     kept = [d for d in order if d not in dims and layout.shape[d] != 1]
     neighbours = not places or places[-1] - places[0] + 1 == len(places)
-    if neighbours and kept == sorted(kept) and (layout.contiguous or is_dense(layout)):
-        return order, True
+    if neighbours and kept == sorted(kept):
+        return order, dense
     return tuple(d for d in natural if d not in dims) + dims, False
 
 
