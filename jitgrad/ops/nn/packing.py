@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_tensors
 from jitgrad.dispatch.sizes import as_flag, int_argument
-from jitgrad.ops.creation.from_data import tensor
+from jitgrad.ops.creation.from_data import from_numpy, tensor
 from jitgrad.ops.nn.margin_losses import at_top
 from jitgrad.ops.shape.join import cat
 
@@ -27,9 +29,10 @@ def _numbers(lengths: Tensor) -> list[int]:
     return found
 
 
-def _batch_sizes(lengths: Sequence[int]) -> list[int]:
-    """How many of the sequences, sorted by falling length, reach each step."""
-    return [sum(n > t for n in lengths) for t in range(lengths[0])] if lengths else []
+def _taken(counts: Sequence[int], most: int) -> np.ndarray[Any, Any]:
+    """Which of ``most`` places each row takes, of which it takes the first, so many: bools (len(counts), most)."""
+    found: np.ndarray[Any, Any] = np.arange(most) < np.array(counts, np.int64)[:, None]
+    return found
 
 
 def _checked_lengths(lengths: Sequence[int], samples: int) -> None:
@@ -63,10 +66,10 @@ def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> 
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     steps, samples = x.shape[:2]
     _checked_lengths(numbers, samples)
-    sizes = _batch_sizes(numbers)
-    rows = [t * samples + k for t, size in enumerate(sizes[:steps]) for k in range(size)]
-    data = x.reshape(steps * samples, *x.shape[2:]).index_select(0, tensor(rows))
-    return data, tensor(sizes)
+    taken = _taken(numbers, numbers[0]).T  # of each step by each sequence
+    rows = np.flatnonzero(taken[:steps])
+    data = x.reshape(steps * samples, *x.shape[2:]).index_select(0, from_numpy(rows))
+    return data, tensor(taken.sum(1))
 
 
 @at_top
@@ -90,16 +93,15 @@ def _pad_packed_sequence(
     if data.shape[0] != sum(sizes):
         raise RuntimeError(f"shape '{[len(sizes), samples, *data.shape[1:]]}' is invalid for input of size "
                            f"{data.numel()}")  # fmt: skip
-    lengths = [sum(k < size for size in sizes) for k in range(samples)]
-    rows = [t * samples + k for t, size in enumerate(sizes) for k in range(size)]
-    out = _placed(data, rows, max(total, len(sizes)), samples, padding_value)
-    return (out.transpose(0, 1) if as_flag(batch_first) else out), tensor(lengths)
+    taken = _taken(sizes, samples)  # of each sequence by each step
+    out = _placed(data, np.flatnonzero(taken), max(total, len(sizes)), samples, padding_value)
+    return (out.transpose(0, 1) if as_flag(batch_first) else out), tensor(taken.sum(0))
 
 
-def _placed(data: Tensor, rows: Sequence[int], first: int, second: int, filling: Any) -> Tensor:
+def _placed(data: Tensor, rows: np.ndarray[Any, Any], first: int, second: int, filling: Any) -> Tensor:
     """A new tensor (first, second, *) with the rows of ``data`` at these places, and elsewhere a number."""
     whole = data.new_full((first * second, *data.shape[1:]), filling)
-    return whole.index_copy_(0, tensor(rows), data).view(first, second, *data.shape[1:])
+    return whole.index_copy_(0, from_numpy(rows), data).view(first, second, *data.shape[1:])
 
 
 def padded(sequences: Iterable[Tensor], batch_first: bool, padding_value: Any, padding_side: str) -> Tensor:
@@ -119,13 +121,11 @@ def padded(sequences: Iterable[Tensor], batch_first: bool, padding_value: Any, p
     longest = max([x.shape[0] if x.ndim else 1 for x in found])
     left, trailing = padding_side == "left", like.shape[1:]
     if all(x.ndim and x.shape[1:] == trailing and x.dtype is like.dtype for x in found):
-        rows = []
-        for k, x in enumerate(found):
-            begin = longest - x.shape[0] if left else 0
-            times = range(begin, begin + x.shape[0])
-            rows += [k * longest + t for t in times] if batch_first else [t * samples + k for t in times]
-        sizes = (samples, longest) if batch_first else (longest, samples)
-        return _placed(cat(found, 0), rows, *sizes, padding_value)
+        taken = _taken([x.shape[0] for x in found], longest)  # of each step by each sequence
+        rows, times = np.nonzero(taken[:, ::-1] if left else taken)
+        if batch_first:
+            return _placed(cat(found, 0), rows * longest + times, samples, longest, padding_value)
+        return _placed(cat(found, 0), times * samples + rows, longest, samples, padding_value)
     return _copied(found, longest, left, batch_first, padding_value)
 
 
