@@ -17,19 +17,42 @@ def row_pieces(*args):
     return args[0].shape[0], max(args[0].size, args[-1].size)
 
 
+def same_taps(starts, places, weights, k):
+    """Whether elements k and k + 1 are made of the same."""
+    count, at, to = starts[k + 1] - starts[k], starts[k], starts[k + 1]
+    if starts[k + 2] - to != count:
+        return False
+    for i in range(count):
+        if places[at + i] != places[to + i] or weights[at + i] != weights[to + i]:
+            return False
+    return True
+
+
 @loop(pieces=row_pieces)
 def weigh(x, d_starts, d_places, d_weights, h_starts, h_places, h_weights, w_starts, w_places, w_weights, out, first,
           last):  # fmt: skip
     """Each element a weighted sum over depth, height and width."""
     width = x.shape[3]
-    row = np.empty(width, T)
+    row = np.empty(width + 1, T)
+    row[width] = T(0)
     in_pairs = w_places.size == 2 * out.shape[3]  # two for each element, as of linear interpolation
+    # At most one for each, as of the gradient of means over windows; the zero at the end of the row stands for none.
+    alone, places, weights = True, np.empty(out.shape[3], np.int64), np.ones(out.shape[3], T)
     for w in range(out.shape[3]):
         in_pairs &= w_starts[w] == 2 * w
+        alone &= w_starts[w + 1] <= w_starts[w] + 1
+        places[w] = width
+        if w_starts[w + 1] == w_starts[w] + 1:
+            places[w], weights[w] = w_places[w_starts[w]], w_weights[w_starts[w]]
     for o in range(first, last):
         for d in range(out.shape[1]):
             for h in range(out.shape[2]):
                 target, fresh = out[o, d, h], True
+                if h > 0 and same_taps(h_starts, h_places, h_weights, h - 1):
+                    before = out[o, d, h - 1]
+                    for w in range(target.size):
+                        target[w] = before[w]
+                    continue
                 for i in range(d_starts[d], d_starts[d + 1]):
                     for j in range(h_starts[h], h_starts[h + 1]):
                         source, weight = x[o, d_places[i], h_places[j]], d_weights[i] * h_weights[j]
@@ -42,6 +65,10 @@ def weigh(x, d_starts, d_places, d_weights, h_starts, h_places, h_weights, w_sta
                         fresh = False
                 if fresh:
                     row[:] = T(0)
+                if alone:
+                    for w in range(np.uint64(target.size)):
+                        target[w] = weights[w] * row[np.uint64(places[w])]
+                    continue
                 if in_pairs:
                     for w in range(np.uint64(target.size)):
                         k, l = np.uint64(2) * w, np.uint64(2) * w + np.uint64(1)
