@@ -82,6 +82,36 @@ def lu(x, out, pivots, info):
                     out[b, k, i] -= out[b, j, i] * factor
 
 
+def substitute(x, pivots, column):
+    """Replace ``column``, c, by the solution of A x = c, for the LU of A, by columns."""
+    n = column.size
+    for j in range(n):
+        place = pivots[j] - 1
+        column[j], column[place] = column[place], column[j]
+    for j in range(n):
+        for i in range(j + 1, n):
+            column[i] -= x[j, i] * column[j]
+    for j in range(n - 1, -1, -1):
+        column[j] /= x[j, j]
+        for i in range(j):
+            column[i] -= x[j, i] * column[j]
+
+
+def substitute_turned(x, pivots, column):
+    """Replace ``column``, c, by the solution of A^T x = c."""
+    n = column.size
+    for j in range(n):
+        for i in range(j):
+            column[j] -= x[j, i] * column[i]
+        column[j] /= x[j, j]
+    for j in range(n - 1, -1, -1):
+        for i in range(j + 1, n):
+            column[j] -= x[j, i] * column[i]
+    for j in range(n - 1, -1, -1):
+        place = pivots[j] - 1
+        column[j], column[place] = column[place], column[j]
+
+
 @loop(split=("x", "pivots", "sides", "out"))
 def solve(x, pivots, sides, out, turned):
     """Solutions X of A X or, ``turned``, A^T X = ``sides``, which are by rows; ``x``, by columns, is the LU of A."""
@@ -91,33 +121,9 @@ def solve(x, pivots, sides, out, turned):
             for j in range(n):
                 out[b, c, j] = sides[b, j, c]
             if turned:
-                for j in range(n):
-                    total = out[b, c, j]
-                    for i in range(j):
-                        total -= x[b, j, i] * out[b, c, i]
-                    out[b, c, j] = total / x[b, j, j]
-                for j in range(n - 1, -1, -1):
-                    total = out[b, c, j]
-                    for i in range(j + 1, n):
-                        total -= x[b, j, i] * out[b, c, i]
-                    out[b, c, j] = total
-                for j in range(n - 1, -1, -1):
-                    place = pivots[b, j] - 1
-                    out[b, c, j], out[b, c, place] = out[b, c, place], out[b, c, j]
+                substitute_turned(x[b], pivots[b], out[b, c])
                 continue
-            for j in range(n):
-                place = pivots[b, j] - 1
-                if place != j:
-                    out[b, c, j], out[b, c, place] = out[b, c, place], out[b, c, j]
-            for j in range(n):
-                factor = out[b, c, j]
-                for i in range(j + 1, n):
-                    out[b, c, i] -= x[b, j, i] * factor
-            for j in range(n - 1, -1, -1):
-                factor = out[b, c, j] / x[b, j, j]
-                out[b, c, j] = factor
-                for i in range(j):
-                    out[b, c, i] -= x[b, j, i] * factor
+            substitute(x[b], pivots[b], out[b, c])
 
 
 @loop(split=("x", "pivots", "info", "out"))
@@ -127,20 +133,9 @@ def inverse(x, pivots, info, out):
     for b in range(x.shape[0]):
         for c in range(n):
             for j in range(n):
-                out[b, c, j] = T(1) if j == c else T(0)
-            for j in range(n):
-                place = pivots[b, j] - 1
-                if place != j:
-                    out[b, c, j], out[b, c, place] = out[b, c, place], out[b, c, j]
-            for j in range(n):
-                factor = out[b, c, j]
-                for i in range(j + 1, n):
-                    out[b, c, i] -= x[b, j, i] * factor
-            for j in range(n - 1, -1, -1):
-                factor = out[b, c, j] / x[b, j, j] if info[b] == 0 else T(np.nan)
-                out[b, c, j] = factor
-                for i in range(j):
-                    out[b, c, i] -= x[b, j, i] * factor
+                out[b, c, j] = T(np.nan) if info[b] != 0 else T(1) if j == c else T(0)
+            if info[b] == 0:
+                substitute(x[b], pivots[b], out[b, c])
 
 
 @loop(split=("factor", "sides", "out"))
