@@ -808,11 +808,11 @@ class Tensor:
         self, dim: builtins.int, index: Tensor, source: Tensor, alpha: _Number = 1, *, out: Tensor | None = None,
     ) -> Tensor:
         """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
-    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, alpha: _Number = 1) -> Any:
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, alpha: _Number = 1) -> Tensor:
         """In-place version of ``index_add``."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
-    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Any:
+    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of ``index_copy``."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Tensor | _Number) -> Tensor:
         """A copy with the slices along ``dim`` that ``index`` names set to a number, or a tensor without dimensions."""
@@ -1366,7 +1366,7 @@ class Tensor:
         self, index: Tensor, source: Tensor, accumulate: builtins.bool = False, *, out: Tensor | None = None,
     ) -> Tensor:
         """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
-    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Any:
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of ``put``."""
     def qr(self, some: builtins.bool = True, *, out: Tensor | None = None) -> Any:
         """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
@@ -1502,7 +1502,7 @@ class Tensor:
         """In-place version of ``scatter``."""
     def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
-    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Any:
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
         """In-place version of ``scatter_add``."""
     def scatter_reduce(
         self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True,
@@ -1762,11 +1762,11 @@ class Tensor:
         """(solution X of A X = B, copy of A) for triangular matrices A; batches broadcast."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
-    def tril_(self, diagonal: builtins.int = 0) -> Any:
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
         """In-place version of ``tril``."""
     def triu(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
-    def triu_(self, diagonal: builtins.int = 0) -> Any:
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """In-place version of ``triu``."""
     def true_divide(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Quotient: ``x / y``, in floating point also for integers."""
@@ -1857,7 +1857,7 @@ class Tensor:
         """x * log(y), 0 where x is 0 and y is not NaN."""
     def zero(self, *, out: Tensor | None = None) -> Tensor:
         """Set all elements to zero."""
-    def zero_(self) -> Any:
+    def zero_(self) -> Tensor:
         """In-place version of ``zero``."""
 
 def address(tensor: Tensor) -> int:

@@ -125,7 +125,7 @@ def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
                     if isinstance(a, Tensor):
                         plain, recorded = plain and a._counter is not counter, recorded or a._requires_grad
             if not plain or scopes or grad_state.levels or halves or (recorded and grad_state.enabled):
-                return checked(x, args)
+                return _checked(op, x, args)
             # A write that is not recorded, to what is no view, from memory of others.
             if not (overlapping or x._layout.contiguous):
                 check_memory(x._layout)
@@ -147,39 +147,42 @@ def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
             raise
         return form(*args, **kwargs)
 
-    def checked(x: Tensor, args: tuple[Any, ...]) -> Tensor:
-        if scopes:
-            check_capture(x, op.name)
-        if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
-            return wrapped.structured(wrapped._level, op, args, True)
-        others = [a for a in args if isinstance(a, Tensor)]
-        if halves and among(others):
-            return apply_form(f"{op.name}_", args)
-        recorded = shared = False
-        if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
-            for a in others:
-                recorded = recorded or a._requires_grad
-        check_history(x, recorded)
-        if not (x._layout.contiguous or overlapping):
-            check_memory(x._layout)
-        counter = x._counter
-        for a in others:  # the target is one of them
-            shared = shared or (a._counter is counter and a is not x and overlaps(x, a))
-        if shared:  # an operand in the target's memory is read from a copy
-            write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
-        else:
-            write(*args)
-        count_write(x)
-        if recorded:
-            record(op, args, x)
-        return x
-
     inplace.__name__ = inplace.__qualname__ = name
     if public:
         mark_explaining(inplace)
     inplace.__doc__ = f"In-place version of ``{op.name}``."
     vars(inplace)["__wrapped__"] = op.write  # whose signature help() shows, and errors compare arguments with
     return inplace
+
+
+def _checked(op: type[InplaceOp], x: Tensor, args: tuple[Any, ...]) -> Tensor:
+    """The write where it is recorded or wrapped, to a view, or from memory of the target's own."""
+    write, overlapping = op.write, op.allows_internal_overlap
+    if scopes:
+        check_capture(x, op.name)
+    if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
+        return wrapped.structured(wrapped._level, op, args, True)
+    others = [a for a in args if isinstance(a, Tensor)]
+    if halves and among(others):
+        return apply_form(f"{op.name}_", args)
+    recorded = shared = False
+    if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
+        for a in others:
+            recorded = recorded or a._requires_grad
+    check_history(x, recorded)
+    if not (x._layout.contiguous or overlapping):
+        check_memory(x._layout)
+    counter = x._counter
+    for a in others:  # the target is one of them
+        shared = shared or (a._counter is counter and a is not x and overlaps(x, a))
+    if shared:  # an operand in the target's memory is read from a copy
+        write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
+    else:
+        write(*args)
+    count_write(x)
+    if recorded:
+        record(op, args, x)
+    return x
 
 
 def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:

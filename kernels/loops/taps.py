@@ -20,12 +20,10 @@ def row_pieces(*args):
 def same_taps(starts, places, weights, k):
     """Whether elements k and k + 1 are made of the same."""
     count, at, to = starts[k + 1] - starts[k], starts[k], starts[k + 1]
-    if starts[k + 2] - to != count:
-        return False
-    for i in range(count):
-        if places[at + i] != places[to + i] or weights[at + i] != weights[to + i]:
-            return False
-    return True
+    same = starts[k + 2] - to == count
+    for i in range(count if same else 0):
+        same &= places[at + i] == places[to + i] and weights[at + i] == weights[to + i]
+    return same
 
 
 @loop(pieces=row_pieces)

@@ -94,11 +94,9 @@ def _small(x: Layout, layouts: list[Layout], with_q: bool) -> Launches:
     """The plan for matrices that are left to loops. layouts: of Q, R, the factors of Q, and their coefficients."""
     count, k = math.prod(x.shape[:-2]), layouts[3].shape[-1]
     q, r, factors, tau = Written(0, "columns"), Written(1, "columns"), Written(2, "columns"), Written(3, (count, k))
-    launches = [(small_matrices.reflectors, as_rows("x", x), factors, tau)]
-    launches.append((small_matrices.upper, factors, r))
-    if with_q:
-        launches.append((small_matrices.columns_of_q, factors, tau, q))
-    return Launches(launches, layouts, 2)
+    launches = (small_matrices.reflectors, as_rows("x", x), factors, tau), (small_matrices.upper, factors, r)
+    of_q = [(small_matrices.columns_of_q, factors, tau, q)] if with_q else []
+    return Launches([*launches, *of_q], layouts, 2)
 
 
 def _check_derivable(mode: str, m: int, n: int) -> None:
