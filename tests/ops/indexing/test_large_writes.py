@@ -68,3 +68,28 @@ def test_gradients_of_elements_that_were_read(dim, m):
             np.testing.assert_array_equal(found.numpy(), expected)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["scatter_add_", "index_add_", "scatter_", "index_copy_"])
+@pytest.mark.parametrize("inner", [1, 3, 100, 200, 1200])
+def test_writes_into_what_no_cache_holds(name, inner):
+    """Elements and rows of a single block, of which those that come later are asked for ahead."""
+    rng, m = np.random.default_rng(inner), 150
+    n = (3 << 17) // inner
+    by_element = name.startswith("scatter")
+    x, source = rng.standard_normal((n, inner)), rng.standard_normal((m, inner))
+    index = rng.integers(0, n, (m, inner) if by_element else m)
+    places = (index, np.arange(inner)[None]) if by_element else (index,)
+    expected = x.copy()
+    if "add" in name:
+        np.add.at(expected, places, source)
+    else:
+        expected[places] = source
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found = getattr(torch.tensor(x), name)(0, torch.tensor(index), torch.tensor(source))
+            np.testing.assert_array_equal(found.numpy(), expected)
+    finally:
+        torch.set_num_threads(before)

@@ -132,6 +132,29 @@ def test_pooling_of_a_known_image():
     assert F.adaptive_avg_pool2d(x, (1, 2)).flatten().tolist() == [6.5, 8.5]
 
 
+@pytest.mark.parametrize(
+    ("shape", "pool"),
+    [
+        ((2, 3, 9, 13), lambda x: F.avg_pool2d(x, 2)),  # the last row and column are in no window
+        ((2, 3, 9, 13), lambda x: F.avg_pool2d(x, 2, 3)),
+        ((2, 3, 9, 13), lambda x: F.avg_pool2d(x, 3, 2, 1)),
+        ((2, 3, 8, 12), lambda x: F.adaptive_avg_pool2d(x, (2, 5))),
+        ((2, 3, 5, 6), lambda x: F.avg_pool1d(x.flatten(0, 1), 2)),
+        ((1, 2, 4, 5), lambda x: F.avg_pool3d(x, 2)),
+    ],
+)
+def test_gradients_of_means_are_those_of_a_matrix(shape, pool):
+    """Pooling is linear: a matrix, whose columns are the pools of unit images, gives its gradient."""
+    n = math.prod(shape)
+    units = np.eye(n).reshape(n, *shape)
+    matrix = np.stack([values(pool(jitgrad.from_numpy(unit))).ravel() for unit in units], 1)
+    x = image(*shape, requires_grad=True)
+    out = pool(x)
+    g = image(*out.shape)
+    (found,) = jitgrad.autograd.grad(out, x, g)
+    np.testing.assert_allclose(found.numpy().ravel(), matrix.T @ values(g).ravel(), atol=1e-12)
+
+
 def test_padding_counts_or_not():
     x = jitgrad.ones(1, 1, 3)
     assert F.avg_pool1d(x, 2, padding=1).flatten().tolist() == [0.5, 1.0]

@@ -20,6 +20,18 @@ def test_bincount():
     assert torch.tensor([1, 1]).bincount(torch.tensor([1, 2])).dtype is torch.float64
 
 
+@pytest.mark.parametrize("size", [1, 50, 5000])
+@pytest.mark.parametrize("most", [5, 255, 256, 1000])
+def test_bincount_of_few_and_many(size, most):
+    a = np.append(RNG.integers(0, most, size), most)
+    for least in (0, 300):
+        expected = np.bincount(a, minlength=least)
+        for values in (torch.tensor(a), torch.tensor(np.repeat(a, 2))[::2], torch.tensor(a.astype(np.int16))):
+            np.testing.assert_array_equal(values.bincount(minlength=least).numpy(), expected)
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.tensor(np.append(a, -1)).bincount()
+
+
 @pytest.mark.parametrize("bins", [1, 7])
 def test_histograms(bins):
     a, w = RNG.standard_normal(200), RNG.random(200)
