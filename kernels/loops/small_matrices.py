@@ -97,6 +97,28 @@ def substitute(x, pivots, column):
             column[i] -= x[j, i] * column[j]
 
 
+FEW_ROWS = 8  # below, rows are too short for vectors: all columns are solved side by side instead
+
+
+def substitute_side_by_side(x, pivots, columns):
+    """``substitute`` for all of some columns: no step waits for the one before it, but for that of the same column."""
+    n, count = columns.shape[1], columns.shape[0]
+    for j in range(n):
+        place = pivots[j] - 1
+        for c in range(count):
+            columns[c, j], columns[c, place] = columns[c, place], columns[c, j]
+    for j in range(n):
+        for i in range(j + 1, n):
+            for c in range(count):
+                columns[c, i] -= x[j, i] * columns[c, j]
+    for j in range(n - 1, -1, -1):
+        for c in range(count):
+            columns[c, j] /= x[j, j]
+        for i in range(j):
+            for c in range(count):
+                columns[c, i] -= x[j, i] * columns[c, j]
+
+
 def substitute_turned(x, pivots, column):
     """Replace ``column``, c, by the solution of A^T x = c."""
     n = column.size
@@ -122,8 +144,10 @@ def solve(x, pivots, sides, out, turned):
                 out[b, c, j] = sides[b, j, c]
             if turned:
                 substitute_turned(x[b], pivots[b], out[b, c])
-                continue
-            substitute(x[b], pivots[b], out[b, c])
+            elif n >= FEW_ROWS:
+                substitute(x[b], pivots[b], out[b, c])
+        if n < FEW_ROWS and not turned:
+            substitute_side_by_side(x[b], pivots[b], out[b])
 
 
 @loop(split=("x", "pivots", "info", "out"))
@@ -134,8 +158,10 @@ def inverse(x, pivots, info, out):
         for c in range(n):
             for j in range(n):
                 out[b, c, j] = T(np.nan) if info[b] != 0 else T(1) if j == c else T(0)
-            if info[b] == 0:
+            if n >= FEW_ROWS and info[b] == 0:
                 substitute(x[b], pivots[b], out[b, c])
+        if n < FEW_ROWS and info[b] == 0:
+            substitute_side_by_side(x[b], pivots[b], out[b])
 
 
 @loop(split=("factor", "sides", "out"))
