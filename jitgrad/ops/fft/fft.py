@@ -113,17 +113,19 @@ def _fitted(
     x: Tensor, as_complex: bool, dims: tuple[int, ...], sizes: tuple[int, ...], transform: Any, *args: Any
 ) -> Any:  # fmt: skip
     """``transform`` and its arguments, or what first brings ``x`` to another dtype, or to ``sizes`` along ``dims``."""
-    wanted = transformable(x, as_complex)._layout.dtype
+    given, wanted = x._layout.dtype, transformable(x, as_complex)._layout.dtype
     others = [(d, n) for d, n in zip(dims, sizes, strict=True) if x._layout.shape[d] != n]
-    if wanted is x._layout.dtype and not others:
+    if wanted is given and not others:
         return transform, args
-    return _of_fitted, (wanted, [d for d, _ in others], [n for _, n in others], transform, args)
+    # The default dtype, which integers are transformed in, may be another one at the next call.
+    changed = (lambda x: transformable(x, as_complex)) if given.category < 2 else (lambda x: cast(x, wanted))
+    return _of_fitted, (changed, [d for d, _ in others], [n for _, n in others], transform, args)
 
 
 def _of_fitted(
-    x: Tensor, wanted: dtype, dims: Sequence[int], sizes: Sequence[int], transform: Any, args: Any
+    x: Tensor, changed: Callable[[Tensor], Tensor], dims: Sequence[int], sizes: Sequence[int], transform: Any, args: Any
 ) -> Tensor:  # fmt: skip
-    found: Tensor = transform(resized(cast(x, wanted), dims, sizes), *args)
+    found: Tensor = transform(resized(changed(x), dims, sizes), *args)
     return found
 
 

@@ -191,3 +191,19 @@ def test_without_numpys_ufuncs():
         kernels._by_numpy(name)(a, np.float64(0.5), out, [(2,), (), (2,)])
         norm = "forward" if name[0] == "i" else "backward"
         np.testing.assert_allclose(out, 0.5 * getattr(np.fft, name)(a, n if name == "irfft" else None, norm=norm))
+
+
+def test_integers_are_transformed_in_the_default_dtype_of_the_moment():
+    calls = (
+        lambda: torch.fft.fft(torch.arange(4)), lambda: torch.fft.irfft(torch.arange(4)),
+        lambda: torch.fft.fft2(torch.ones(2, 2, dtype=torch.int64)), lambda: torch.fft.rfftn(torch.ones(2, 2) > 0),
+    )  # fmt: skip
+    single = [call().dtype for call in calls]
+    torch.set_default_dtype(torch.float64)
+    try:
+        double = [call().dtype for call in calls]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert single == [torch.complex64, torch.float32, torch.complex64, torch.complex64]
+    assert double == [torch.complex128, torch.float64, torch.complex128, torch.complex128]
+    assert [call().dtype for call in calls] == single
