@@ -115,7 +115,7 @@ def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
         try:
             if kwargs or len(args) != count:
-                args = bind_arguments(op, args, kwargs)
+                args = bind_arguments(op, args, kwargs, name)
             x = args[0]
             counter, recorded, plain = x._counter, x._requires_grad, x._base is None
             if counter is UNWRITTEN:  # now only views of this memory have the same counter

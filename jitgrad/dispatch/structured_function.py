@@ -378,8 +378,17 @@ _KEYWORDS = {
 }  # fmt: skip
 
 
-def bind_arguments(op: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
-    """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit."""
+def _missing(names: Sequence[str]) -> str:
+    """PyTorch's words, in which one argument is plural and several are singular."""
+    quoted = ", ".join([f'"{PUBLIC_NAMES.get(n, n)}"' for n in names])
+    return f"missing {len(names)} required positional argument{'s' if len(names) == 1 else ''}: {quoted}"
+
+
+def bind_arguments(op: Any, args: Any, kwargs: Any, name: str = "") -> tuple[Any, ...]:
+    """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit.
+
+    name: what the error calls the function, if not by the op's name.
+    """
     count = len(args)
     if not kwargs and count <= op.positional and REQUIRED not in (rest := op.defaults[count:]):
         return (*args, *rest)
@@ -391,6 +400,8 @@ def bind_arguments(op: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     try:  # for its error
         bound = inspect.signature(op.forward).bind(*args, **names)
     except TypeError as error:
-        raise TypeError(f"{op.name}() {error}") from None
+        given = {*op.parameters[:count], *names}
+        lacking = [n for n, d in zip(op.parameters, op.defaults, strict=True) if d is REQUIRED and n not in given]
+        raise TypeError(f"{name or op.name}() {_missing(lacking) if lacking else error}") from None
     bound.apply_defaults()
     return tuple(bound.arguments[p] for p in op.parameters)

@@ -235,7 +235,7 @@ def test_dims_and_sizes_of_products_are_the_samples():
         (torch.mv, (2, 2, 3), (2, 3, 3), "Got incorrect dims for mv"),
         (torch.dot, (2, 2, 3), (2, 2, 3), "Got wrong shapes for dot"),
         (torch.dot, (2, 3), (2, 1), r"to be: \[2, 3\] but got: \[2, 1\]"),
-        (torch.addmv, (2, 3), (2, 3), "missing a required argument"),
+        (torch.addmv, (2, 3), (2, 3), "missing 1 required positional arguments"),
     ):
         with pytest.raises((RuntimeError, TypeError), match=words):
             vmap(op)(torch.ones(x), torch.ones(y))
