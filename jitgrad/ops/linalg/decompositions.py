@@ -11,8 +11,7 @@ from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import LinAlgError
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import published
 from jitgrad.kernels.launch import Kernel, check, launch
@@ -23,7 +22,7 @@ from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = [
-    "check_phases", "decomposed", "diagonal_mask", "differences", "is_recorded", "new", "refuse_unconverged", "solve",
+    "check_phases", "decomposed", "diagonal_mask", "differences", "is_recorded", "refuse_unconverged", "solve",
 ]  # fmt: skip
 
 
@@ -44,11 +43,6 @@ def decomposed(
         return found[:count] if results is None else results(*found[:count])
 
     return Launches([launch], [*layouts, row_major(np.int64, (), 1)], count + 1, checked)
-
-
-def new(layout: Layout) -> Tensor:
-    """An uninitialised tensor."""
-    return wrap(empty_for(layout), layout)
 
 
 def refuse_unconverged(title: str, values: str, non_finite: str = "") -> Callable[..., None]:

@@ -16,6 +16,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.loops import spectral as kernels
+from jitgrad.ops.creation.constants import new
 from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_numbers, check_square, column_major, row_major
 from jitgrad.ops.linalg.decompositions import (
     check_phases,
@@ -23,7 +24,6 @@ from jitgrad.ops.linalg.decompositions import (
     diagonal_mask,
     differences,
     is_recorded,
-    new,
     refuse_unconverged,
     solve,
 )
@@ -77,8 +77,8 @@ class LinalgEigh(BatchedMatrices, listed=False):
         values = row_major(real, shape[:-1])
         fail, part = refuse_unconverged("linalg.eigh", "eigen"), "L" if lower else "U"
         if not wanted:
-            nothing = row_major(x_layout.numpy_dtype, (), 0)
-            return decomposed(x_layout, kernels.eigvalsh, [values], fail, part, results=lambda v: (v, new(nothing)))
+            results = lambda v: (v, new(x_layout.dtype, (0,), x_layout.device))
+            return decomposed(x_layout, kernels.eigvalsh, [values], fail, part, results=results)
         vectors = column_major(x_layout.numpy_dtype, shape[:-2], *shape[-2:])
         return decomposed(x_layout, kernels.eigh, [values, vectors], fail, part)
 

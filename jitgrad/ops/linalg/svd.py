@@ -12,6 +12,7 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import spectral as kernels
+from jitgrad.ops.creation.constants import new
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     check_floating,
@@ -25,7 +26,6 @@ from jitgrad.ops.linalg.decompositions import (
     decomposed,
     differences,
     is_recorded,
-    new,
     refuse_unconverged,
 )
 from jitgrad.ops.linalg.matmul import matmul
@@ -58,8 +58,8 @@ class LinalgSvd(BatchedMatrices):
         k = min(m, n)
         values = row_major(x_layout.dtype.to_real().numpy, batch, k)
         if not vectors:
-            nothing = row_major(dtype, (), 0)
-            results = lambda s: (new(nothing), s, new(nothing))
+            kind, device = x_layout.dtype, x_layout.device
+            results = lambda s: (new(kind, (0,), device), s, new(kind, (0,), device))
             return decomposed(x_layout, kernels.svdvals, [values], _FAIL, results=results)
         left = column_major(dtype, batch, m, m if full else k)
         right = column_major(dtype, batch, n if full else k, n)
