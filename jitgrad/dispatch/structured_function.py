@@ -400,8 +400,8 @@ def bind_arguments(op: Any, args: Any, kwargs: Any, name: str = "") -> tuple[Any
     try:  # for its error
         bound = inspect.signature(op.forward).bind(*args, **names)
     except TypeError as error:
-        given = {*op.parameters[:count], *names}
-        lacking = [n for n, d in zip(op.parameters, op.defaults, strict=True) if d is REQUIRED and n not in given]
+        taken = {*op.parameters[:count], *names}
+        lacking = [n for n, d in zip(op.parameters, op.defaults, strict=True) if d is REQUIRED and n not in taken]
         raise TypeError(f"{name or op.name}() {_missing(lacking) if lacking else error}") from None
     bound.apply_defaults()
     return tuple(bound.arguments[p] for p in op.parameters)
