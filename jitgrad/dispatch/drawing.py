@@ -109,7 +109,7 @@ _draws: dict[Any, Callable[..., Tensor]] = cache()
 
 
 def _plan_draw(key: Any) -> Callable[..., Tensor]:
-    """The function of parameters, a generator's state and further arguments of the kernel that ``drawn_by`` calls."""
+    """What ``drawn_by`` calls: a function of parameters, a generator's state and the kernel's further arguments."""
     kernel, out, scalars, *of = key
     layout = intern(out.numpy_dtype, out.shape, None, out.device)
     parameters, numbers = {f"p{k}": x for k, x in enumerate(of)}, ["state", *[f"s{k}" for k in range(scalars)]]

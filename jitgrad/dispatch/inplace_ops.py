@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import halves, intern
-from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.storage import UNWRITTEN, count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
@@ -30,9 +29,9 @@ from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import check_history, check_memory, has_internal_overlap, may_overlap, overlaps
-from jitgrad.dispatch.parameter_types import explain, keywords_again, mark_explaining
+from jitgrad.dispatch.parameter_types import mark_explaining, second_call
 from jitgrad.dispatch.registry import method
-from jitgrad.dispatch.sparse_calls import among, apply_form, form_after
+from jitgrad.dispatch.sparse_calls import among, apply_form
 from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import Structured, record
 from jitgrad.dispatch.structured_function import bind_arguments
@@ -107,8 +106,8 @@ _COPIES = {"dense": _without_gaps, "row-major": _row_major, "strided": _with_gap
 def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
     """The inplace form of an op: checks, the write, the count of it, and the node.
 
-    public: whether errors may name the op, and what is tried again is this call; others are known to users by the
-    functions that go on to them.
+    public: whether users call this form itself. Then its errors name wrong arguments, which otherwise the function does
+    that users call.
     """
     count, write, overlapping, name = len(op.parameters), op.write, op.allows_internal_overlap, f"{op.name}_"
 
@@ -134,18 +133,11 @@ def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
             write(*args)
             counter[0] += 1
             return x
-        except SparseOperand as error:
-            if not public:
-                raise
-            form = form_after(error, name, args)
         except Exception as error:
             if not public:
                 raise
-            if (named := keywords_again(error, op.write, args, kwargs)) is not None:
-                return inplace(*args, **named)
-            explain(error, op.write, name, args, kwargs)
-            raise
-        return form(*args, **kwargs)
+            repeat = second_call(error, inplace, op.write, name, args, kwargs)
+        return repeat()
 
     inplace.__name__ = inplace.__qualname__ = name
     if public:
@@ -156,7 +148,7 @@ def _writer(op: type[InplaceOp], public: bool) -> Callable[..., Tensor]:
 
 
 def _checked(op: type[InplaceOp], x: Tensor, args: tuple[Any, ...]) -> Tensor:
-    """The write where it is recorded or wrapped, to a view, or from memory of the target's own."""
+    """The write to ``args[0]``, x, where it is recorded, or x is a view, wrapped, or in one memory with an operand."""
     write, overlapping = op.write, op.allows_internal_overlap
     if scopes:
         check_capture(x, op.name)

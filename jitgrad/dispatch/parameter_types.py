@@ -29,7 +29,7 @@ from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = [
     "NUMPY_NAMES", "PUBLIC_NAMES", "explain", "explained", "explains", "keywords_again", "mark_explaining",
-    "parameter_type",
+    "parameter_type", "second_call",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -264,19 +264,37 @@ NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input",
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
 
 
-def keywords_again(error: Exception, function: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """The keywords with which a wrapper of ``function`` repeats a call that has failed; None if ``error`` stands.
+def keywords_again(
+    error: Exception, function: Any, args: Any, kwargs: dict[str, Any], above: int = 2
+) -> dict[str, Any] | None:
+    """The keywords with which a call of ``function`` that has failed is repeated; None if ``error`` stands.
 
-    The same ones for a call that has to ask its arguments (see ``retried``); a keyword of NumPy's that the function
-    does not have is renamed, which costs other calls nothing.
+    The same ones for a call that has to ask its arguments (see ``retried``, which says what ``above`` is); a keyword of
+    NumPy's that the function does not have is renamed, which costs other calls nothing.
     """
-    if retried(error, args, kwargs, 2):
+    if retried(error, args, kwargs, above):
         return kwargs
     if type(error) is TypeError and (found := _UNEXPECTED.search(str(error))) is not None:
         name, ours = found[1], NUMPY_NAMES.get(found[1])
         if name in kwargs and ours not in kwargs and ours in inspect.signature(function).parameters:
             return {ours if k == name else k: v for k, v in kwargs.items()}  # type: ignore[misc]
     return None
+
+
+def second_call(
+    error: Exception, again: Callable[..., Any], function: Any, name: str, args: Any, kwargs: dict[str, Any]
+) -> Callable[[], Any]:  # fmt: skip
+    """What a wrapper of ``function`` calls after an error, once it has left its handler: a sparse form, or ``again``.
+
+    again: the wrapper itself, for keywords of NumPy's and arguments that take over ops. Otherwise the error is raised,
+    in words that name the argument that is of a wrong type (see ``explain``).
+    """
+    if isinstance(error, SparseOperand):
+        return functools.partial(form_after(error, name, args), *args, **kwargs)
+    if (named := keywords_again(error, function, args, kwargs, 3)) is not None:
+        return functools.partial(again, *args, **named)
+    explain(error, function, name, args, kwargs)
+    raise error
 
 
 def explained(function: F, name: str = "") -> F:
@@ -287,14 +305,9 @@ def explained(function: F, name: str = "") -> F:
     def explaining(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs) if kwargs else function(*args)  # without keywords 0.04 us less
-        except SparseOperand as error:
-            form = form_after(error, name, args)
         except Exception as error:
-            if (named := keywords_again(error, function, args, kwargs)) is not None:
-                return explaining(*args, **named)
-            explain(error, function, name, args, kwargs)
-            raise
-        return form(*args, **kwargs)
+            repeat = second_call(error, explaining, function, name, args, kwargs)
+        return repeat()
 
     mark_explaining(explaining)
     return explaining  # type: ignore[return-value]

@@ -66,7 +66,8 @@ def row_major(name: str, layout: Layout, shape: tuple[int, ...]) -> Read:
 class Written(NamedTuple):
     """New array ``number``: as it is, in the shape ``view``, or transposed ("T").
 
-    The view "columns" is of matrices whose columns follow one another in memory: (count, columns, rows).
+    The view "columns", which Read takes too, is for column-major matrices (*, rows, columns): (count, columns, rows),
+    all dims before the last two taken as one.
     """
 
     number: int

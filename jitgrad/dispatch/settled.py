@@ -21,11 +21,12 @@ from jitgrad.core.layout import cache
 
 __all__ = ["settled"]
 
-# By what a call is found: bytes that tell values and types, so True, 1 and 1.0, which are equal, apart. They take half
-# the time of the types. Of version 2, which has no references between parts of a value.
-encoded = marshal.dumps
-# What is encoded by its value alone. A tensor's may change, and NumPy's numbers become their bytes without their type.
-_OPTIONS = frozenset({bool, int, float, str, type(None)})
+# Options are looked up as bytes, which differ where types do: True, 1 and 1.0 are equal, but no size may be True. To
+# encode them takes half the time of collecting their types. From version 3 on equal options might have other bytes, for
+# there a part that is the same object as an earlier one is a reference to it.
+_encoded, _VERSION = marshal.dumps, 2
+# Types whose bytes stand for their value. Not kept are others: NumPy's numbers, say, are encoded without their type.
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 
 
 def settled(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -44,7 +45,7 @@ def settled(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         def of_one(x: Any, *options: Any) -> Any:
             try:
-                found = get(key := (x._layout, encoded(options, 2)))
+                found = get(key := (x._layout, _encoded(options, _VERSION)))
             except (AttributeError, ValueError):  # what is no tensor, or can't be encoded
                 found = key = None
             function, arguments = found or work_out((x,), options, key)
@@ -53,7 +54,7 @@ def settled(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def of_several(*args: Any) -> Any:
             given, options = args[:tensors], args[tensors:]
             try:
-                found = get(key := (*[None if t is None else t._layout for t in given], encoded(options, 2)))
+                found = get(key := (*[None if t is None else t._layout for t in given], _encoded(options, _VERSION)))
             except (AttributeError, ValueError):
                 found = key = None
             function, arguments = found or work_out(given, options, key)
@@ -66,4 +67,4 @@ def settled(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _is_plain(options: tuple[Any, ...]) -> bool:
     """Whether options are plain values, and tuples of such, all the way down."""
-    return all(_is_plain(v) if type(v) is tuple else type(v) in _OPTIONS for v in options)
+    return all(_is_plain(v) if type(v) is tuple else type(v) in _PLAIN for v in options)

@@ -65,10 +65,7 @@ def gather(x, index, out, begin, end):
 
 
 def write_pieces(x, index, out):
-    """(number of blocks, of how many elements) of a write. Threads that shared a block would each look at every index.
-
-    To add 2,000,000 numbers at random places of a vector takes 2 ms on one thread, cut by places 12 on two.
-    """
+    """(number of blocks, of how many elements) of a write. A block is one thread's: see NARROW_ROWS in indexing.py."""
     return out.shape[0], max(x.size, index.size)
 
 

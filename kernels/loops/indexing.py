@@ -44,11 +44,12 @@ _AHEAD = 8  # a row is prefetched so many rows before it is used
 # threads with halves of narrow rows take lines from one another: to add 4096 rows of 64 so takes 230 us, cut by the
 # result's rows 40, on one thread 62.
 WIDE_ROWS = 1024
-# Of narrower rows one thread is quicker: each of several would look at every index for rows of its own, and processors
-# guess wrong half of the time. To add 2,000,000 numbers takes 2 ms on one thread, 11 on two; rows of 16, 0.7 and 1.0.
+# Columns below which one thread writes all rows. Several would each test every index for rows of their own, a branch
+# that is mispredicted half of the time: to add 2,000,000 numbers takes 2 ms on one thread, 11 on two; rows of 16, 0.7
+# and 1.0.
 NARROW_ROWS = 128
-# Bytes of what is written to from which a cache has too little of it, so that elements are asked for so many ahead:
-# to add 4,000,000 numbers at random places takes 14 ms then, 25 otherwise.
+# Targets of more bytes than a second-level cache has are prefetched, so many elements ahead: to add 4,000,000 numbers
+# at random places takes 14 ms then, 25 otherwise.
 FAR_BYTES, AHEAD = 1 << 20, 64
 
 

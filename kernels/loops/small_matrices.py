@@ -83,7 +83,7 @@ def lu(x, out, pivots, info):
 
 
 def substitute(x, pivots, column):
-    """Replace ``column``, c, by the solution of A x = c, for the LU of A, by columns."""
+    """Replace ``column``, c, by the solution of A x = c. ``x``: the LU of A, ``x[j]`` its column j."""
     n = column.size
     for j in range(n):
         place = pivots[j] - 1
@@ -97,11 +97,11 @@ def substitute(x, pivots, column):
             column[i] -= x[j, i] * column[j]
 
 
-FEW_ROWS = 8  # below, rows are too short for vectors: all columns are solved side by side instead
+FEW_ROWS = 8  # with fewer the loop along a column is too short for vector registers: columns are solved together
 
 
 def substitute_side_by_side(x, pivots, columns):
-    """``substitute`` for all of some columns: no step waits for the one before it, but for that of the same column."""
+    """``substitute`` for several columns, each step for all of them: the processor overlaps steps of different ones."""
     n, count = columns.shape[1], columns.shape[0]
     for j in range(n):
         place = pivots[j] - 1
@@ -186,7 +186,7 @@ def cholesky_solve(factor, sides, out, upper):
 
 @loop(split=("factor", "out", "info"))
 def cholesky_inverse(factor, out, info, upper):
-    """(L L^T)^-1 for ``factor`` as above; ``info``: the first zero on its diagonal, counted from 1."""
+    """(L L^T)^-1, for ``factor`` as in `cholesky_solve`; ``info``: the first zero on its diagonal, from 1, or 0."""
     n = factor.shape[1]
     for b in range(factor.shape[0]):
         info[b] = 0

@@ -60,7 +60,7 @@ def _decompose(function, x, outs, values, failed):
 
 
 def _quietly(function, x, outs):
-    """Call one of the loops above, which says by a floating-point error of NumPy's that LAPACK has failed."""
+    """Call one of NumPy's loops without its warnings: it reports that LAPACK failed as a floating-point error."""
     token = _HANDLING.set(_IGNORED)  # np.errstate does this in 1.3 us, a third of what a small matrix takes
     try:
         function(x, *outs)

@@ -18,7 +18,7 @@ def row_pieces(*args):
 
 
 def same_taps(starts, places, weights, k):
-    """Whether elements k and k + 1 are made of the same."""
+    """Whether elements k and k + 1 have the same taps: places and weights."""
     count, at, to = starts[k + 1] - starts[k], starts[k], starts[k + 1]
     same = starts[k + 2] - to == count
     for i in range(count if same else 0):
@@ -34,7 +34,8 @@ def weigh(x, d_starts, d_places, d_weights, h_starts, h_places, h_weights, w_sta
     row = np.empty(width + 1, T)
     row[width] = T(0)
     in_pairs = w_places.size == 2 * out.shape[3]  # two for each element, as of linear interpolation
-    # At most one for each, as of the gradient of means over windows; the zero at the end of the row stands for none.
+    # At most one tap for each element, as in the gradient of means over windows that do not overlap. An element without
+    # one reads the zero at the end of the row.
     alone, places, weights = True, np.empty(out.shape[3], np.int64), np.ones(out.shape[3], T)
     for w in range(out.shape[3]):
         in_pairs &= w_starts[w] == 2 * w

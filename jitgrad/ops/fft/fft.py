@@ -117,7 +117,7 @@ def _fitted(
     others = [(d, n) for d, n in zip(dims, sizes, strict=True) if x._layout.shape[d] != n]
     if wanted is given and not others:
         return transform, args
-    # The default dtype, which integers are transformed in, may be another one at the next call.
+    # Integers become the default dtype, which may be another one at the next call: it is asked for each time.
     changed = (lambda x: transformable(x, as_complex)) if given.category < 2 else (lambda x: cast(x, wanted))
     return _of_fitted, (changed, [d for d, _ in others], [n for _, n in others], transform, args)
 

@@ -142,7 +142,10 @@ def _added(x, mat1, mat2):
 
 
 def _adding(product: Launches, x: Layout) -> Launches | None:
-    """The plan of a product to which tensor "x", if it is such, is added in place."""
+    """The plan of a product and of the sum of it and tensor "x", in the product's memory.
+
+    None unless ``x`` is row-major, and of the product's shape or one row of it.
+    """
     out = product.layouts[0]
     if x.contiguous and out.ndim == 2 and x.shape == out.shape[1:]:
         add = kernels.add_row, Read("x"), Written(0)
@@ -155,7 +158,7 @@ def _adding(product: Launches, x: Layout) -> Launches | None:
 
 @planned("x", "batch1", "batch2")
 def _added_stacks(x, batch1, batch2):
-    """x + batch1 @ batch2, as above."""
+    """x + batch1 @ batch2, the sum in the product's memory where ``x`` has the shape of that."""
     _check_stacks(x, batch1, batch2)
     product = row_major_product(Factor("batch1", batch1), Factor("batch2", batch2))
     _check_expands(x, product.layouts[0].shape)

@@ -26,8 +26,7 @@ from jitgrad.ops.shape.permute import Transpose
 __all__ = [
     "BatchedMatrices", "adjoint", "as_rows", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
     "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "is_small", "kept", "row_major",
-    "transposed",
-    "whole_batches", "with_check",
+    "transposed", "whole_batches", "with_check",
 ]  # fmt: skip
 
 
@@ -75,16 +74,19 @@ def row_major(dtype: Any, batch: tuple[int, ...], *sizes: int) -> Layout:
 
 
 def is_small(x: Layout, rows: int = 0, columns: int = 0) -> bool:
-    """Whether matrices of the dtype of ``x`` are left to loops, since LAPACK's calls cost more than their arithmetic.
+    """Whether matrices of the dtype of ``x`` are so small that kernels of loops are quicker than a call of LAPACK.
 
-    rows, columns: their sizes, where those are not of ``x``.
+    rows, columns: the sizes to ask for, by default those of ``x``.
     """
     rows, columns = rows or x.shape[-2], columns or x.shape[-1]
     return x.device == "cpu" and x.numel > 0 and small_matrices.fits(x.numpy_dtype, rows, columns)
 
 
 def as_rows(name: str, x: Layout, *, vectors: bool = False) -> Read:
-    """Matrices row by row, (count, rows, columns), as the loops for small ones take them; or vectors as columns."""
+    """Tensor ``name`` as a kernel's row-major array (count, rows, columns), its batch dims taken as one.
+
+    vectors: its last dim are vectors, which become matrices of one column.
+    """
     sizes = (x.shape[-1], 1) if vectors else x.shape[-2:]
     return planned.row_major(name, x, (x.numel // math.prod(sizes), *sizes))
 
@@ -233,9 +235,10 @@ def check_pivots(pivots: Tensor, least: int, most: int, fail: Any) -> None:
 
 
 def with_check(op: str, made: Launches) -> Launches:
-    """A plan whose last result, a launch's info, is looked at once that has run; op "": it isn't.
+    """The plan ``made``, whose last result is LAPACK's info of each matrix, with a check of it behind its launches.
 
-    LinAlgError, which speaks of ``op``, for the first matrix whose info is not zero.
+    It raises LinAlgError, in which the function is called ``op``, for the first matrix whose info is not zero. With ""
+    as ``op`` nothing is checked.
     """
     if not op:
         return made

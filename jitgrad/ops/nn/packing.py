@@ -30,7 +30,7 @@ def _numbers(lengths: Tensor) -> list[int]:
 
 
 def _taken(counts: Sequence[int], most: int) -> np.ndarray[Any, Any]:
-    """Which of ``most`` places each row takes, of which it takes the first, so many: bools (len(counts), most)."""
+    """Bools (len(counts), most): in row k the first ``counts[k]`` are True."""
     found: np.ndarray[Any, Any] = np.arange(most) < np.array(counts, np.int64)[:, None]
     return found
 
@@ -66,7 +66,7 @@ def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> 
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     steps, samples = x.shape[:2]
     _checked_lengths(numbers, samples)
-    taken = _taken(numbers, numbers[0]).T  # of each step by each sequence
+    taken = _taken(numbers, numbers[0]).T  # (steps, sequences): whether a sequence reaches a step
     rows = np.flatnonzero(taken[:steps])
     data = x.reshape(steps * samples, *x.shape[2:]).index_select(0, from_numpy(rows))
     return data, tensor(taken.sum(1))
@@ -93,7 +93,7 @@ def _pad_packed_sequence(
     if data.shape[0] != sum(sizes):
         raise RuntimeError(f"shape '{[len(sizes), samples, *data.shape[1:]]}' is invalid for input of size "
                            f"{data.numel()}")  # fmt: skip
-    taken = _taken(sizes, samples)  # of each sequence by each step
+    taken = _taken(sizes, samples)  # (steps, sequences), as above
     out = _placed(data, np.flatnonzero(taken), max(total, len(sizes)), samples, padding_value)
     return (out.transpose(0, 1) if as_flag(batch_first) else out), tensor(taken.sum(0))
 
@@ -121,7 +121,7 @@ def padded(sequences: Iterable[Tensor], batch_first: bool, padding_value: Any, p
     longest = max([x.shape[0] if x.ndim else 1 for x in found])
     left, trailing = padding_side == "left", like.shape[1:]
     if all(x.ndim and x.shape[1:] == trailing and x.dtype is like.dtype for x in found):
-        taken = _taken([x.shape[0] for x in found], longest)  # of each step by each sequence
+        taken = _taken([x.shape[0] for x in found], longest)  # (sequences, steps)
         rows, times = np.nonzero(taken[:, ::-1] if left else taken)
         if batch_first:
             return _placed(cat(found, 0), rows * longest + times, samples, longest, padding_value)

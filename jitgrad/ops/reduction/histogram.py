@@ -37,13 +37,13 @@ def _flat(x: Tensor) -> Any:
 # -- of integers ------------------------------------------------------------------------------------------
 
 
-# Of a vector of at most SHORT elements one launch finds the range and the counts, if all values are below FEW.
+# One launch finds both the range and the counts of at most SHORT elements, if all values are below FEW.
 FEW, SHORT = 256, 4096
 
 
 @planned("x")
 def _few(x):
-    """(counts of the values below FEW, the least and the largest) of a short vector; None of one with others."""
+    """(how often 0 to FEW - 1 occur, [least, largest value]) in a vector; None if it is long or has larger values."""
     if x.ndim != 1 or x.numel > SHORT or not x.contiguous or x.device != "cpu":
         return lambda x: None
     run = prepared(kernels.count_few_values, x.numpy_dtype, x.shape, (FEW,), (2,))
