@@ -103,10 +103,9 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as 5056 bytes, uint8, in PyTorch's layout."""
-        if read_observers:
-            announce_read("get_state() of a random generator")
+        packed = np.empty(kernels.PACKED_BYTES, np.uint8)
         with self.lock:
-            packed = kernels.pack_state(self.state)
+            launch(kernels.pack_state, self.state, packed)
         return wrap(packed, layout_of(packed))
 
     def set_state(self, new_state: Tensor) -> Generator:
@@ -120,10 +119,8 @@ class Generator:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if not new_state._layout.contiguous:
             raise RuntimeError("RNG state must be contiguous")
-        if read_observers:
-            announce_read("set_state() of a random generator")
         with self.lock:
-            kernels.unpack_state(new_state.numpy(), self.state)
+            launch(kernels.unpack_state, new_state._data, self.state)
         return self
 
     def clone_state(self) -> Generator:

@@ -23,6 +23,7 @@ from jitgrad.compiler.trust import (
     has_special,
     is_ours,
     is_watched,
+    restores,
 )
 from jitgrad.core.tensor import Tensor
 
@@ -197,7 +198,7 @@ class Accesses(AttributeReads):
         """What ``with`` enters."""
         if isinstance(manager, contextlib.nullcontext):
             self.attr(manager, "enter_result")
-        elif self.notes.reason is None and not is_ours(type(manager)):
+        elif self.notes.reason is None and not (is_ours(type(manager)) or restores(manager)):
             self.notes.fail(f"it enters a {type(manager).__name__} by with")
         return self.given(manager) if self.notes.reason is None else manager
 

@@ -94,7 +94,8 @@ class Notes(TensorNotes):
         self.known: dict[int, Any] = {}
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.trying = 0  # how many blocks are open that catch errors, or do something after one
-        self.applied: list[tuple[CodeType, int]] = []  # where the first autograd.Function was applied
+        # Where the first autograd.Function was applied, or checkpoint: their backward runs a program's own code.
+        self.repeated: list[tuple[CodeType, int]] = []
         self.actions: list[Action] = []
         self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
         self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)

@@ -216,7 +216,8 @@ class Recording:
         """Whether gradients that differ from run to run can be asked for by a result: its graph isn't all freed."""
         if result._edge is None:
             return False
-        freed = {node for node in self.own_nodes(result) if node.saved is None}
+        # Not by the attribute, a property that unpacks where there are hooks on saved tensors.
+        freed = {node for node in self.own_nodes(result) if vars(node).get("saved", ()) is None}
         notes = self.notes
         given = [edge_of(n.tensor) for key, n in notes.tensors.items() if key in notes.arguments and n.requires_grad]
         arguments = {node_of(edge) for edge in given if edge is not None}
@@ -256,10 +257,10 @@ class Recording:
                 notes.fail("it returns a lazy tensor or one without data")
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
-            elif notes.applied and self.has_graph(leaf):
+            elif self.has_graph(leaf) and any(map(_runs_programs_code, self.own_nodes(leaf))):
                 # To record that backward would run the program's own code once more, with its effects.
-                if any(isinstance(n, BackwardCFunction) for n in self.own_nodes(leaf)):
-                    notes.fail("backward of an autograd.Function runs outside of it", None, True, notes.applied)
+                reason = "backward of an autograd.Function, a checkpoint or hooks on saved tensors runs outside of it"
+                notes.fail(reason, None, True, notes.repeated)
 
     def _compare(self, note: TensorNote, counters: dict[int, TensorNote]) -> None:
         """Note what has become of a tensor. counters: by id, the first tensor that has a version counter."""
@@ -333,6 +334,11 @@ def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
             _know_containers(item, (*place, key), notes)
         elif kind in KINDS:
             notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")
+
+
+def _runs_programs_code(node: Node) -> bool:
+    """Whether a node's backward calls an autograd.Function's, or what unpacks saved tensors."""
+    return isinstance(node, BackwardCFunction) or bool(getattr(node, "packing", False))
 
 
 def _has_tensor(key: Any) -> bool:

@@ -20,7 +20,7 @@ from jitgrad.core.tensor import Tensor
 __all__ = [
     "ABSENT", "CHANGING", "COMPARING", "CONTAINERS", "HASHING", "ITERATORS", "OF_C", "OPEN", "OPERATING", "PLAIN",
     "PURE", "PURE_MODULES", "READ_ONLY", "SHOWING", "hands_on", "has_special", "has_state", "is_callable_object",
-    "is_ours", "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "special_method",
+    "is_ours", "is_programs", "is_users", "is_users_function", "is_watched", "module_of", "restores", "special_method",
     "static_attribute", "takes_over", "title",
 ]  # fmt: skip
 
@@ -28,6 +28,7 @@ __all__ = [
 _WATCHED = (
     "jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules",
     "jitgrad.compiler.optimized_module", "jitgrad.amp.grad_scaler",
+    "jitgrad.utils.checkpoint.checkpoint_sequential", "jitgrad.utils.checkpoint._in_turn",
 )  # fmt: skip
 _TRUSTED = ("jitgrad.optim.fused_step",)
 # Modules whose objects are constants, or noted in ways of their own, as tensors are; but blocks' modes have state.
@@ -41,6 +42,8 @@ _HANDING_ON = {
     ("jitgrad.core.grad_mode", "wrapped"), ("jitgrad.amp.autocast_mode", "decorated"),
     ("jitgrad.core.device", "on_device"), ("jitgrad.autograd.function", "wrapper"),
 }  # fmt: skip
+# (module, name) of generators by whose context managers nothing is changed when the block has ended.
+_RESTORING = {("jitgrad.random", "fork_rng"), ("jitgrad.nn.attention", "sdpa_kernel")}
 # What has no state of its own, so that operators on it read nothing else and change nothing.
 PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
@@ -108,7 +111,8 @@ def is_watched(function: types.FunctionType) -> bool:
     """Whether a Python function is followed, rather than taken as one that only reads its arguments."""
     module = module_of(function)
     if module == "jitgrad" or module.startswith("jitgrad."):
-        return module.startswith(_WATCHED) and not module.startswith(_TRUSTED)
+        name = f"{module}.{function.__qualname__}"
+        return name.startswith(_WATCHED) and not name.startswith(_TRUSTED)
     return not module.startswith(("numpy", "numba", "contextlib"))
 
 
@@ -118,6 +122,12 @@ def hands_on(function: types.FunctionType) -> bool:
         return False
     held = [cell.cell_contents for cell in function.__closure__ or ()]
     return any(isinstance(f, types.FunctionType) and (is_watched(f) or hands_on(f)) for f in held)
+
+
+def restores(manager: Any) -> bool:
+    """Whether a context manager is one of jitgrad's in `_RESTORING`, of which a replay needs no more than launches."""
+    frame = getattr(getattr(manager, "gen", None), "gi_frame", None)
+    return frame is not None and (frame.f_globals.get("__name__"), frame.f_code.co_name) in _RESTORING
 
 
 def is_users_function(function: types.FunctionType) -> bool:

@@ -59,8 +59,11 @@ _READING = {"get_gradient_edge": "grad_fn", "is_inference": "is_inference", "as_
 _APPLY = vars(Function)["apply"].__func__
 _METHODS_OF_FUNCTIONS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
-# Modules whose functions hold no function of a user's in their closures.
-_CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
+# Modules whose functions do nothing with a callable that they are given but call it.
+_CALLING = "jitgrad.utils.checkpoint", "jitgrad.func.", "jitgrad.autograd.functional"
+_CALLING_AGAIN = "jitgrad.utils.checkpoint"  # and once more in backward
+# Modules whose functions hold no function of a user's in their closures, or one that is followed already.
+_CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine", __name__)
 
 
 def _is_plain(value: Any) -> bool:
@@ -211,7 +214,7 @@ class Watch(BuiltinCalls):
 
         They are in a class derived from ``cls`` for this recording; nodes keep the name that ``cls`` gives them.
         """
-        self.notes.applied = self.notes.applied or self.notes.here()
+        self.notes.repeated = self.notes.repeated or self.notes.here()
         followed: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
         for name in _METHODS_OF_FUNCTIONS:
             self.notes.of_class(cls, name)
@@ -274,6 +277,11 @@ class Watch(BuiltinCalls):
     def _primitive(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call jitgrad's own function: what it reads are its arguments, modes, and gradients of leaves."""
         notes, read = self.notes, _READING.get(getattr(function, "__name__", ""))
+        if isinstance(function, types.FunctionType) and module_of(function).startswith(_CALLING):
+            if module_of(function) == _CALLING_AGAIN:
+                notes.repeated = notes.repeated or notes.here()
+            args = tuple([self._only_called(a) for a in args])
+            kwargs = {k: self._only_called(v) for k, v in kwargs.items()}
         for ask, asked in modes_read_by(function):
             notes.kept(ask, asked, {}, ask(*asked))
         for value in (*args, *kwargs.values()):
@@ -286,6 +294,10 @@ class Watch(BuiltinCalls):
         if not isinstance(function, (type, types.FunctionType)):
             self.given(function)
         return self._unfollowed(function, args, kwargs)
+
+    def _only_called(self, value: Any) -> Any:
+        """In place of an object that can be called, a function that calls it as if the program did."""
+        return (lambda *args, **kwargs: self.call(value, *args, **kwargs)) if is_callable_object(value) else value
 
     def _unfollowed(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call what calls none of its arguments."""

@@ -16,20 +16,23 @@ import warnings
 
 import numpy as np
 
-__all__ = ["STATE_WORDS", "integer_range", "pack_state", "unpack_state"]
+from jitgrad.kernels.launch import library
+
+__all__ = ["PACKED_BYTES", "STATE_WORDS", "integer_range", "pack_state", "unpack_state"]
 
 STATE_WORDS = 632
-_PACKED_BYTES = 5056
+PACKED_BYTES = 5056
 
 
-def pack_state(state: np.ndarray) -> np.ndarray:
-    """Return the 5056 bytes, uint8, that ``torch.get_rng_state`` gives for this generator.
+@library("packed")
+def pack_state(state: np.ndarray, packed: np.ndarray) -> None:
+    """packed: the 5056 bytes, uint8, that ``torch.get_rng_state`` gives for this generator.
 
     That is: the seed; the words left before the next refill and a 1 (int32); the words used and the
     624 words (uint64); 8 bytes of zeros, the float64 normal in waiting, 8 of zeros and its flag
     (int32); padding, and the place of a float32 normal.
     """
-    packed = np.zeros(_PACKED_BYTES, np.uint8)
+    packed[:] = 0
     used = int(state[624])
     packed[0:8] = state[628:630].view(np.uint8)
     # PyTorch counts down from 624, and seeds with 1 left: the first draw refills.
@@ -38,17 +41,17 @@ def pack_state(state: np.ndarray) -> np.ndarray:
     packed[24:5016].view(np.uint64)[:] = state[:624]
     packed[5024:5032] = state[626:628].view(np.uint8)
     packed[5040:5044].view(np.int32)[:] = state[625]
-    return packed
 
 
+@library("state")
 def unpack_state(packed: np.ndarray, state: np.ndarray) -> None:
     """Set ``state`` from the bytes of `pack_state`.
 
     Raises RuntimeError, in PyTorch's words, where they are not 5056 or no state of MT19937.
     """
-    if packed.size != _PACKED_BYTES:
+    if packed.size != PACKED_BYTES:
         raise RuntimeError(
-            f"Expected a CPUGeneratorImplState of size {_PACKED_BYTES} but found the input RNG "
+            f"Expected a CPUGeneratorImplState of size {PACKED_BYTES} but found the input RNG "
             f"state size to be {packed.size}"
         )
     packed = np.array(packed, np.uint8).reshape(-1)  # a copy is aligned, as the views below need

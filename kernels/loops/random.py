@@ -17,11 +17,12 @@ import threading
 import numpy as np
 
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops.generator_state import STATE_WORDS, integer_range, pack_state, unpack_state
+from jitgrad.kernels.loops.generator_state import PACKED_BYTES, STATE_WORDS, integer_range, pack_state, unpack_state
 from jitgrad.kernels.words.random import box_muller, next_normals, uniforms32, uniforms64
 from jitgrad.kernels.words.vocabulary import T, draw, scratch
 
 __all__ = [
+    "PACKED_BYTES",
     "STATE_WORDS",
     "ask_for_draws",
     "bernoulli",

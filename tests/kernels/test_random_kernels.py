@@ -269,15 +269,21 @@ def test_multinomial():
     assert out.tolist() == [[0, 0, 1, 0, 2, 2], [2, 2, 0, 0, 0, 0]]
 
 
+def packed_state(state):
+    packed = np.empty(random.PACKED_BYTES, np.uint8)
+    launch(random.pack_state, state, packed)
+    return packed
+
+
 def test_state_round_trip():
     state = seeded(-5)
-    fresh = random.pack_state(state)
+    fresh = packed_state(state)
     assert fresh[:24].view(np.int32).tolist() == [-5, -1, 1, 1, 0, 0]
     take(random.normal_few, state, 3, F32, 0.0, 1.0)
-    packed = random.pack_state(state)
+    packed = packed_state(state)
     assert packed[:24].view(np.int32).tolist() == [-5, -1, 617, 1, 8, 0]
     restored = np.zeros_like(state)
-    random.unpack_state(packed, restored)
+    launch(random.unpack_state, packed, restored)
     np.testing.assert_array_equal(restored, state)
 
 
@@ -286,15 +292,18 @@ def test_bytes_that_are_no_state():
     with pytest.raises(
         RuntimeError, match="of size 5056 but found the input RNG state size to be 100"
     ):
-        random.unpack_state(np.zeros(100, np.uint8), state)
+        launch(random.unpack_state, np.zeros(100, np.uint8), state)
     with pytest.raises(RuntimeError, match="Invalid mt19937 state"):
-        random.unpack_state(np.zeros(5056, np.uint8), state)
+        launch(random.unpack_state, np.zeros(5056, np.uint8), state)
+
+
+OF_STATE = "seed", "pack_state", "unpack_state"
 
 
 def test_kernels_declare_that_they_write_the_state():
-    kernels = {name: getattr(random, name) for name in random.__all__ if name != "seed"}
+    kernels = {name: getattr(random, name) for name in random.__all__ if name not in OF_STATE}
     writes = {
         name: len(kernel.writes) for name, kernel in kernels.items() if hasattr(kernel, "writes")
     }
-    assert len(random.seed.writes) == 1
+    assert all(len(getattr(random, name).writes) == 1 for name in OF_STATE)
     assert writes and set(writes.values()) == {2, 3}, "out and state, and whether a probability is wrong"
