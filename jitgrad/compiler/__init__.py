@@ -6,7 +6,8 @@ what a function, rewritten by `instrument`, asks for, and notes what it reads an
 runs the function and listens to its launches; `replay` makes a function of that: guards (`guards`, `tensor_guards`,
 `argument_guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards.
 `memory` says where arrays are in a run, `kept` which gradients may be written to again, `families` which results share
-memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later.
+memory, `failures` what an error leaves behind; `differentiable` is for results whose gradients are asked for later,
+`trial` for the program's own code that runs in their backward.
 Where the function decides by what it reads of a tensor, `parts` makes functions of the stretches between, of what
 `flow` knows about its variables and `crossing` about their values; `definitions` turns code to trees and back, and
 `kept_code` keeps what became of jitgrad's own functions on disk.
@@ -15,10 +16,12 @@ A compiled module is one that calls a compiled function (`optimized_module`).
 - A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
   up in parts, or uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the
   Watch; so guards are complete for Python code that is followed, and a change that a program can't repeat is noticed.
-  Followed are a user's functions, `nn.modules`, `optim` and `GradScaler`, and autograd.Functions if backward runs
-  inside of the compiled function: to record backward for a later caller would run the program's code, with its effects,
-  once more. jitgrad's ops are trusted to read their arguments, modes, and gradients; of other objects of its classes,
-  such as distributions, all attributes are guarded.
+  Followed are a user's functions, `nn.modules`, `optim`, `GradScaler`, autograd.Functions and what is given to
+  ``checkpoint``. jitgrad's ops are trusted to read their arguments, modes, and gradients; of other objects of its
+  classes, such as distributions, all attributes are guarded.
+- To record backward for a later caller is to run it once more than the program does. What an autograd.Function does
+  there must not be noticed, so such a run ends before its first effect (`trial`), and the statement is left out;
+  likewise where backward would run a checkpointed function or hooks on saved tensors.
 - A function is followed by its text, if that is what its code was made of. What may be an error is not replayed inside
   of its ``try``: a program knows no handlers.
 - Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's

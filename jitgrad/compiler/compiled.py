@@ -112,7 +112,7 @@ class Compiled:
                     with paused_collector():  # nearly all of what is made for a replay stays
                         self._add(replay_of(made, self._options), args)
                 except NotReplayable as error:
-                    obstacle = _Obstacle(str(error))
+                    obstacle = self._obstacle(made) or _Obstacle(str(error))
                 except Exception as error:  # a mistake of ours: the call itself is done, and has its result
                     obstacle = _Obstacle(f"{NOT_BUILT} ({type(error).__name__}: {error})")
         finally:

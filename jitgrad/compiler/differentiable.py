@@ -17,7 +17,7 @@ import numpy as np
 
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.constants import constant_roots
-from jitgrad.compiler.guards import Names, NotReplayable
+from jitgrad.compiler.guards import Guards, Names, NotReplayable
 from jitgrad.compiler.memory import Block, Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.program import Stretches, bare_tensor, new_tensor
 from jitgrad.compiler.recording import Recording, nodes_behind
@@ -37,6 +37,12 @@ __all__ = ["Backward", "CompiledFunctionBackward", "alias", "record_backward"]
 _TWICE = (
     "torch.compile with aot_autograd does not currently support double backward: gradients of a compiled function "
     "can't be differentiated again (create_graph=True)"
+)
+
+
+_CHANGED = (
+    "torch.compile: what backward of an autograd.Function reads has changed since the compiled function was called. "
+    "Change it before forward or after backward, or keep it in ctx"
 )
 
 
@@ -113,6 +119,7 @@ class Backward:
         self.recording, self.results = recording, results
         own = {n for r in results for n in recording.own_nodes(r)}
         gone = {n for n in own if n.saved is None}
+        known = set(recording.notes.guards)
         freeing = gone | {n for n in own if n.frees()}
         reached = set().union(*map(recording.nodes_of, results))  # an edge to others would make runs come by
         given: list[tuple[TensorNote, Any]] = [
@@ -135,6 +142,8 @@ class Backward:
         recording.placeholders.restore()
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
+        # What the program's own code read in backward, where another value may have been set since forward ran.
+        self.guards = [guard for key, guard in recording.notes.guards.items() if key not in known]
         behind = [nodes_behind([node_of(r._edge)], ends) for r in results]
         self._reaches = [[node_of(e) in nodes for e in edges] for nodes in behind]
         saves = self._watch(saving)
@@ -227,7 +236,8 @@ class Backward:
         initial = {k: v for k, v in self.recording.initial.items() if v[2] >= self.first}  # forward writes the others
         program = stretches.program(initial, memory)
         program.keep.append(temporaries.block)
-        lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
+        lines = self._conditions(name)
+        lines += [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
         slots, on_device = ("".join([f"{memory.slots[k]}, " for k in s]) for s in (program.slots, program.device_slots))
         lines += ["with lock:", f"    status = begin(({slots}))", "    if status: fail(status - 4)"]
@@ -243,6 +253,15 @@ class Backward:
         }  # fmt: skip
         exec(compile(text, "<jitgrad backward>", "exec"), scope)
         return scope["backward"]
+
+    def _conditions(self, name: Names) -> list[str]:
+        """Lines that compare what was read when backward was recorded."""
+        if not self.guards:
+            return []
+        guards = Guards(self.guards, {}, name, lambda key, value: None)
+        guards.finish()
+        conditions = [f"{name(guards.hold)}()", *guards.always]
+        return [f"if not ({' and '.join(conditions)}): raise {name(RuntimeError)}({name(_CHANGED)})"]
 
     def _gradient(self, found: Tensor | None, made: Sequence[Fresh], name: Names, lines: list[str]) -> str:
         """The expression of one of the gradients."""
@@ -268,7 +287,7 @@ def record_backward(recording: Recording) -> Backward | None:
     leaves = [r for r in new.values() if r._edge is None]
     if any(recording.is_behind(leaf, r) for leaf in leaves for r in results):
         raise NotReplayable("it returns a new leaf, and what has been computed of it")
-    with recording.observing():
+    with recording.observing(), recording.trying_backward(results):
         made = Backward(recording, results)
     if recording.notes.reason is not None:
         raise NotReplayable(recording.notes.reason)

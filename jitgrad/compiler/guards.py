@@ -9,12 +9,12 @@ So most conditions are rarely looked at, and stay what they are, without a text:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import contains, not_, truth
 from types import CellType
 from typing import Any, NamedTuple
 
-from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
+from jitgrad.compiler.notes import Guard, is_scalar, same
 from jitgrad.compiler.trust import ABSENT, static_attribute
 from jitgrad.kernels.program import (
     Rows,
@@ -174,14 +174,18 @@ class _Group:
 class Guards:
     """The guards of a recording; ``hold()`` is whether they do, which need be asked only if ``rows`` have changed."""
 
-    def __init__(self, notes: Notes, name: Names, set_number: Callable[[Any, float], None]):
+    def __init__(
+        self, guards: Iterable[Guard], live: dict[Any, tuple[Any, Any]], name: Names,
+        set_number: Callable[[Any, float], None],
+    ):  # fmt: skip
+        """live: {key of a live number: (dictionary, its key)}, which ``set_number(key, number)`` is told of."""
         self.name, self.set_number = name, set_number
         self.always: list[str] = []  # conditions that are looked at in each call
         self._groups: dict[int, _Group] = {}  # by id of what conditions depend on
         self._own: dict[int, _Group] = {}  # by id of that whose attributes they depend on
-        for guard in notes.guards.values():
+        for guard in guards:
             self._add(guard)
-        for key, (obj, item) in notes.live.items():
+        for key, (obj, item) in live.items():
             self._group(obj).live += ((key, item),)
 
     def _group(self, obj: Any) -> _Group:

@@ -14,6 +14,7 @@ import jitgrad
 from jitgrad.compiler.counts import count, place_of, places
 from jitgrad.compiler.numbers import plain, was_read
 from jitgrad.compiler.tensor_notes import TensorNotes
+from jitgrad.compiler.trial import Refused
 from jitgrad.compiler.trust import is_users, static_attribute
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
@@ -96,6 +97,7 @@ class Notes(TensorNotes):
         self.trying = 0  # how many blocks are open that catch errors, or do something after one
         # Where the first autograd.Function was applied, or checkpoint: their backward runs a program's own code.
         self.repeated: list[tuple[CodeType, int]] = []
+        self.trying_backward = False  # whether that code is run once more than the program runs it
         self.actions: list[Action] = []
         self.states: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id: objects, all of which was read; as they were
         self.counted: set[tuple[int, str]] = set()  # (id of what an attribute that was added to stands in, its name)
@@ -111,6 +113,7 @@ class Notes(TensorNotes):
         where: code of a function about to be called that is the reason, and its line, if known. lines: what ``here()``
         returned at the place that is the reason; by default that is where the recording is now.
         """
+        self.effect(reason)
         if self.reason is not None:
             return
         self.reason, self.lasting = reason, lasting or where is not None
@@ -119,6 +122,11 @@ class Notes(TensorNotes):
             lines.insert(0, (where[0], where[1] or where[0].co_firstlineno))
         if lines:
             self.place, self.line = f"{lines[0][0].co_filename}:{lines[0][1]}", lines[-1]
+
+    def effect(self, what: str) -> None:
+        """Something is about to happen that a program could notice, or to fail: a trial of backward ends before it."""
+        if self.trying_backward:
+            raise Refused(what)
 
     def here(self) -> list[tuple[CodeType, int]]:
         """(code, line) of each frame of the program that the recording is in now, the innermost first."""
@@ -314,6 +322,7 @@ class Notes(TensorNotes):
 
     def host_call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a function now and in every run; it must not launch anything."""
+        self.effect(f"it calls {getattr(function, '__qualname__', function)}")
         before = self.length()
         result = function(*[plain(a) for a in args], **kwargs)
         if self.length() != before:

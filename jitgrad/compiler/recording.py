@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.autograd.function_node import BackwardCFunction
 from jitgrad.compiler.addresses import ARRAYS, root_of
 from jitgrad.compiler.coverage import Coverage
+from jitgrad.compiler.guards import NotReplayable
 from jitgrad.compiler.modes import modes_of
 from jitgrad.compiler.notes import Notes, is_constant
 from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.placeholders import Placeholders
 from jitgrad.compiler.tensor_notes import HOOKS, TensorNote, hooks_of
+from jitgrad.compiler.trial import Refused, may_be_tried, runs_programs_code, unnoticed
 from jitgrad.compiler.watch import Watch
 from jitgrad.core.dtypes import get_default_dtype
 from jitgrad.core.grad_mode import state
@@ -33,9 +34,11 @@ from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.program import Launch, is_array
 from jitgrad.kernels.threads import get_num_threads
+from jitgrad.random import generators
 
 __all__ = ["Change", "Recording", "nodes_behind", "record"]
 
+_OUTSIDE = "backward of an autograd.Function, a checkpoint or hooks on saved tensors runs outside of it"
 _OPENED = (tuple, list, dict, OrderedDict, defaultdict, deque, namedtuple)  # Python's own kinds of pytrees
 
 
@@ -71,6 +74,7 @@ class Recording:
         self.differentiates_twice = False  # whether backward was run so that its results have a graph
         self._finished = False
         forgetting = self._touched, self._coverage, self.notes.host_made
+        self._standing: set[int] = set()  # in a trial of backward: ids of the memory that forward's launches have used
         self.placeholders = Placeholders(self.launches, self.initial, forgetting)
         self._thread = threading.get_ident()
 
@@ -88,6 +92,8 @@ class Recording:
             return
         roots = {k: root_of(a) for k, a in enumerate(args) if isinstance(a, np.ndarray)}
         writes = set(kernel.writes)
+        if self.notes.trying_backward:
+            self._refuse_writes([roots[k] for k in writes & roots.keys()])
         read = {id(root) for k, root in roots.items() if k not in writes}
         for k, root in roots.items():
             if id(root) in self._touched:
@@ -100,6 +106,13 @@ class Recording:
                 self._keep(root)
             self._touched.add(id(root))
             self._coverage.discard(id(root))
+
+    def _refuse_writes(self, roots: list[Any]) -> None:
+        """In a trial of backward: Refused for memory that was there before, or that draws of random numbers change."""
+        there = {id(root_of(note.data)) for note in self.notes.tensors.values()}
+        there |= {id(g._state) for g in generators()} | self._standing
+        if any(id(root) in there for root in roots):
+            self.notes.effect("it writes to memory from outside")
 
     def _keep(self, root: Any) -> None:
         """Keep a copy of what new memory holds now: every run begins with it, and repeats the launches so far."""
@@ -130,7 +143,11 @@ class Recording:
         self, roots: Sequence[Edge], create_graph: bool, wanted: Sequence[Edge] | None, accumulate: bool
     ) -> None:
         """Backward is about to run."""
-        if threading.get_ident() != self._thread or self._finished:
+        if threading.get_ident() != self._thread:
+            return
+        if accumulate:
+            self.notes.effect("it runs backward itself")
+        if self._finished:
             return
         self.differentiates = True
         self.differentiates_twice |= create_graph
@@ -173,6 +190,27 @@ class Recording:
             for those, observer in pairs:
                 those.remove(observer)
 
+    @contextlib.contextmanager
+    def trying_backward(self, results: list[Tensor]) -> Iterator[None]:
+        """Around a run of backward through these results that the program has not asked for."""
+        nodes = {n for r in results for n in self.programs_nodes(r)}
+        arrays = [a for made in self.launches for a in made.args if isinstance(a, np.ndarray)]
+        self._standing = set(map(id, map(root_of, arrays)))
+        self.notes.trying_backward = bool(nodes)
+        try:
+            with unnoticed(nodes):
+                yield
+        except NotReplayable:
+            raise
+        except (Refused, Exception) as error:
+            self.notes.trying_backward = False
+            if not nodes:
+                raise
+            what = error if isinstance(error, Refused) else f"it raises {type(error).__name__}"
+            self.notes.fail(f"{_OUTSIDE}, and {what}", None, True, self.notes.repeated)
+        finally:
+            self.notes.trying_backward = False
+
     # -- afterwards -------------------------------------------------------------------------------------
 
     def finish(self) -> None:
@@ -211,6 +249,10 @@ class Recording:
     def own_nodes(self, result: Tensor) -> set[Node]:
         """The nodes of a result's graph that the run has made, leaves' nodes included."""
         return self.nodes_of(result) - self._arguments_nodes()
+
+    def programs_nodes(self, result: Tensor) -> list[Node]:
+        """Those of ``own_nodes`` whose backward runs a program's own code."""
+        return [n for n in self.own_nodes(result) if runs_programs_code(n)]
 
     def has_graph(self, result: Tensor) -> bool:
         """Whether gradients that differ from run to run can be asked for by a result: its graph isn't all freed."""
@@ -257,10 +299,8 @@ class Recording:
                 notes.fail("it returns a lazy tensor or one without data")
             elif leaf._grad is not None or leaf._leaf_hooks is not None:
                 notes.fail("it returns a new tensor with a gradient or hooks of its own")
-            elif self.has_graph(leaf) and any(map(_runs_programs_code, self.own_nodes(leaf))):
-                # To record that backward would run the program's own code once more, with its effects.
-                reason = "backward of an autograd.Function, a checkpoint or hooks on saved tensors runs outside of it"
-                notes.fail(reason, None, True, notes.repeated)
+            elif self.has_graph(leaf) and not all(map(may_be_tried, self.programs_nodes(leaf))):
+                notes.fail(_OUTSIDE, None, True, notes.repeated)
 
     def _compare(self, note: TensorNote, counters: dict[int, TensorNote]) -> None:
         """Note what has become of a tensor. counters: by id, the first tensor that has a version counter."""
@@ -334,11 +374,6 @@ def _know_containers(tree: Any, place: tuple[Any, ...], notes: Notes) -> None:
             _know_containers(item, (*place, key), notes)
         elif kind in KINDS:
             notes.fail(f"it is given a {kind.__name__}, which is a registered pytree")
-
-
-def _runs_programs_code(node: Node) -> bool:
-    """Whether a node's backward calls an autograd.Function's, or what unpacks saved tensors."""
-    return isinstance(node, BackwardCFunction) or bool(getattr(node, "packing", False))
 
 
 def _has_tensor(key: Any) -> bool:

@@ -135,7 +135,7 @@ class _Text:
         """The replay."""
         program = self.stretches.program(self.recording.initial, self.memory, self.options.timed)
         program.keep.append(self.temporaries.block)
-        self.guards = Guards(self.notes, self.name, program.set_number)
+        self.guards = Guards(self.notes.guards.values(), self.notes.live, self.name, program.set_number)
         depend_on_modes(self.guards, self.name)
         for note in self.notes.tensors.values():
             self._add_tensor(note)

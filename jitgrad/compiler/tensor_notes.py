@@ -77,6 +77,10 @@ class TensorNotes:
         """Note that the function can't be compiled."""
         raise NotImplementedError
 
+    def effect(self, what: str) -> None:
+        """Something is about to happen that a program could notice."""
+        raise NotImplementedError
+
     def _found(self, obj: Any, value: Any) -> None:
         """Something was found in a known object."""
         raise NotImplementedError
@@ -194,6 +198,7 @@ class TensorNotes:
 
     def store_tensor_attribute(self, tensor: Tensor, name: str, value: Any) -> None:
         """``tensor.name = value`` is about to happen."""
+        self.effect(f"it assigns {name} of a tensor")
         note = self.tensors.get(id(tensor))
         if note is None:
             if name not in ("grad", "_grad", "requires_grad"):
