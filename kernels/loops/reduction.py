@@ -17,7 +17,7 @@ from jitgrad.kernels.words.vocabulary import T, scratch
 
 __all__ = [
     "LONG_ROW", "ROW_SUMS", "divide", "nansum_columns", "nansum_rows", "prod_columns", "prod_others", "prod_rows",
-    "spread", "sum_columns", "sum_long_rows", "sum_rows",
+    "spread", "sum_columns", "sum_columns_apart", "sum_long_rows", "sum_rows", "sum_rows_apart",
 ]  # fmt: skip
 
 STREAMED = 1 << 19  # elements from which two threads are clearly quicker at loops as fast as memory
@@ -123,6 +123,54 @@ def summing_columns(name: str, term: Callable[..., Any]) -> Loop:
 
 sum_columns = summing_columns("sum_columns", itself)
 nansum_columns = summing_columns("nansum_columns", number_or_zero)
+
+
+def row_pieces(x, width, step, out):
+    """(number of pieces, of how many steps): a piece is a row."""
+    return out.size, width
+
+
+@loop(reassoc=True, pieces=row_pieces, dtype_from="x", grain=STREAMED)
+def sum_rows_apart(x, width, step, out, begin, end):
+    """`sum_rows` of rows of ``width`` elements that begin ``step`` elements apart in a vector."""
+    for r in range(begin, end):
+        row, total = x[r * step : r * step + width], W(0)
+        for first in range(0, row.size, 1024):
+            part, block = row[first : first + 1024], A(0)
+            for i in range(part.size):
+                block += A(part[i])
+            total += block
+        out[r] = total
+
+
+STRIP = 512  # columns that a piece has
+
+
+def strip_pieces(x, width, step, out):
+    """(number of pieces, of how many steps): a piece is a strip of columns."""
+    return (width + STRIP - 1) // STRIP, min(width, STRIP) * (x.size // step + 1)
+
+
+@loop(pieces=strip_pieces, dtype_from="x", grain=STREAMED)
+def sum_columns_apart(x, width, step, out, begin, end):
+    """`sum_columns` of such rows."""
+    rows = (x.size - width) // step + 1
+    block, total = scratch(STRIP, A), scratch(STRIP, W)
+    for strip in range(begin, end):
+        left = strip * STRIP
+        size = min(STRIP, width - left)
+        total[:] = W(0)
+        for first in range(0, rows, 64):
+            block[:] = A(0)
+            for r in range(first, min(first + 64, rows)):
+                row = x[r * step + left : r * step + left + size]
+                for j in range(size):
+                    block[j] += A(row[j])
+            for j in range(size):
+                total[j] += block[j]
+        result = out[left:]
+        for j in range(size):
+            result[j] = total[j]
 
 
 @loop

@@ -21,6 +21,7 @@ from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
+from jitgrad.ops.reduction.rows_apart import sums_apart
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.view import relaying
 
@@ -56,7 +57,8 @@ def plan_sums(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | 
     plan = plan_reduction(x, dim, keepdim)
     # Most sums: floating point in their own dtype, integers in int64. All else has a dtype to be found first.
     if dtype is None:
-        return plan.launches(_kernels(plan), x.numpy_dtype if x.dtype.category >= 2 else dtypes.int64.numpy)
+        result = x.numpy_dtype if x.dtype.category >= 2 else dtypes.int64.numpy
+        return sums_apart(x, plan, result) or plan.launches(_kernels(plan), result)
     return lambda x, *_: sum_values(x, plan, dtype)
 
 
@@ -83,9 +85,11 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
 def plan_means(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | None = None) -> Any:
     """The plan of the means of a tensor over ``dim``."""
     plan = plan_reduction(x, dim, keepdim)
-    if not (plan.short and dtype is None and x.dtype.is_floating_point):
+    if dtype is not None or not x.dtype.is_floating_point:
         return lambda x, *_: mean_values(x, plan, dtype)
-    summed = plan.launches(_kernels(plan), x.numpy_dtype)
+    summed = sums_apart(x, plan, x.numpy_dtype) or plan.launches(_kernels(plan), x.numpy_dtype)
+    if not isinstance(summed, Launches):
+        return lambda x, *_: mean_values(x, plan, dtype)
     size = (summed.layouts[0].numel,)
     return summed._replace(launches=[*summed.launches, (kernels.divide, Written(0, size), plan.n)])
 
