@@ -131,9 +131,12 @@ def draw_rule(call: BatchedCall) -> Any:
     """The batch rule of random fills: one launch for all samples, or one sample that the batch repeats."""
     first, *rest = call.args
     check_parameters(call.level, any(name in call.batched for name in rest))
-    # The op is applied to one new sample, so its order of drawing is that of a call without vmap.
+    # The op is applied to one sample, so its order of drawing is that of a call without vmap.
     if call.level.randomness == "same":
-        row = call.apply([call[first].new_empty(call.shape(first)), *[call[name] for name in rest]])
+        sample = call[first][0] if first in call.batched else call[first]
+        if hasattr(call.op, "write"):  # a fill; of others this is a parameter, which all samples have in common
+            sample = call[first].new_empty(call.shape(first))
+        row = call.apply([sample, *[call[name] for name in rest]])
         whole = row.expand((call.size, *row._layout.shape))
         return call.overwritten(whole) if call.inplace else whole
     return with_fills_allowed(call, aligned)

@@ -88,9 +88,8 @@ class SoftImports(ast.NodeTransformer):
 
 def import_softly(module, name):
     """A name of a module, or its submodule of that name, or a stand-in."""
-    found = importlib.import_module(module)
-    with contextlib.suppress(AttributeError):
-        return getattr(found, name)
+    with contextlib.suppress(AttributeError, ModuleNotFoundError):
+        return getattr(importlib.import_module(module), name)
     with contextlib.suppress(ImportError):
         return importlib.import_module(f"{module}.{name}")
     return stand_in(f"{module}.{name}")

@@ -297,3 +297,25 @@ def test_whole_numbers_are_divided_by_samples():
     assert torch.func.vmap(lambda a: torch.div(seven, a, rounding_mode="trunc"))(x).tolist() == [[7, 4], [2, 2]]
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         torch.func.vmap(lambda a: seven % a)(x - 1)
+
+
+def test_drawn_with_probabilities_under_several_transforms():
+    p = torch.full((3, 4), 0.5)
+    for randomness in ("same", "different"):
+        for draw in (torch.bernoulli, torch.poisson):
+            slope = torch.func.jacfwd(draw, randomness=randomness)(p)
+            assert slope.shape == (3, 4, 3, 4) and not slope.any()
+    with pytest.raises(RuntimeError, match="random operation while in randomness error mode"):
+        torch.func.jacfwd(torch.bernoulli)(p)
+
+
+def test_slopes_that_depend_on_the_sample_are_not_the_same_for_all():
+    x = torch.tensor([[-1.0, 2.0], [3.0, -4.0]])
+
+    def draw(t):
+        return torch.nn.functional.rrelu(t, training=True)
+
+    out = torch.vmap(draw, randomness="different")(x)
+    assert ((out / x)[x > 0] == 1).all() and ((out / x)[x < 0] < 0.34).all()
+    with pytest.raises(RuntimeError, match="do not yet support aten::rrelu"):
+        torch.vmap(draw, randomness="same")(x)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import cpp_name, not_implemented_for, scalar_type
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -166,6 +167,11 @@ def _rrelu(x: Tensor, lower: float, upper: float, training: bool, generator: Any
     if x._level is None:
         slopes = copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
         fill_by(kernels.random_slopes, slopes, source, float(lower), float(upper))
+    elif any(level.randomness == "same" for level in grad_state.levels):
+        raise RuntimeError(
+            'vmap: we do not yet support aten::rrelu. Please file an issue. (With randomness="same" samples would have '
+            'the same slopes, but where they have one depends on the sample; use "different".)'
+        )
     else:
         slopes = RandomSlopes.inplace(Contiguous.apply(x.detach()), lower, upper, source)
     return apply(table.rrelu_with_noise, x, slopes, inplace=inplace)
