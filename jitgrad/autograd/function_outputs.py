@@ -14,6 +14,7 @@ from sys import getrefcount
 from typing import Any
 
 from jitgrad.core.block_pool import is_part
+from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.layout import Layout
 from jitgrad.core.node import (
     Node,
@@ -143,7 +144,7 @@ class _CallOutputs:
         if id(out) in self.inputs:
             if id(out) in self.saved:
                 raise RuntimeError(_SAVED_INPUT)
-            out = view_of(out, out._data, out._layout, "custom")
+            out = _another(out)
         out._edge, out._requires_grad = edge_to(self.ctx, number), True
         return out
 
@@ -152,7 +153,7 @@ class _CallOutputs:
         is_input = id(out) in self.inputs
         # An input that forward did not write to comes out as another tensor, never as the same object.
         if not out.requires_grad:
-            return view_of(out, out._data, out._layout, "custom") if is_input and id(out) not in self.dirty else out
+            return _another(out) if is_input and id(out) not in self.dirty else out
         if is_input:
             return out.detach()
         return out.detach_() if out._base is None else out
@@ -171,6 +172,16 @@ class _CallOutputs:
         check_inplace_target(out, True, allows_internal_overlap=True)
         place = self.inputs.get(id(out))
         out._rebase(edge_to(self.ctx if place == 0 else _Reordered(self.ctx, place), number))
+
+
+def _another(tensor: Tensor) -> Tensor:
+    """A view of an input that forward has returned, of the class that ``view_as`` gives an input of a subclass."""
+    if type(tensor) is Tensor:
+        return view_of(tensor, tensor._data, tensor._layout, "custom")
+    with no_grad():
+        result: Tensor = tensor.view_as(tensor)
+    result._view_kind = "custom"
+    return result
 
 
 class _Reordered(Node):

@@ -120,8 +120,8 @@ class Tensor:
         return version(self)
 
     def _is_view(self) -> bool:
-        """Whether this is a view of another tensor's memory."""
-        return self._base is not None
+        """Whether this is a view of another tensor's memory; False for inference tensors, of which none are tracked."""
+        return self._base is not None and not is_inference(self)
 
     # -- the graph ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from jitgrad.amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from jitgrad.autograd import Function, backward
 from jitgrad.autograd.checkpoint_regions import CheckpointError, GraphExecGroup, Region, within_full_backward
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad
@@ -76,6 +77,12 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         yield
     finally:
         _debug = before
+
+
+def _casting_as_now() -> autocast:
+    """A region in which ops are cast as they are here: the second run has to save what the first has."""
+    dtype, cached = get_autocast_dtype("cpu"), is_autocast_cache_enabled()
+    return autocast("cpu", dtype, is_autocast_enabled("cpu"), cached)
 
 
 def checkpoint(
@@ -156,6 +163,7 @@ class _Call:
                  early_stop: bool):  # fmt: skip
         self.function, self.args, self.kwargs, self.early_stop = function, args, kwargs, early_stop
         self.random = get_rng_state() if preserve else None
+        self.casting = _casting_as_now()
 
     def run(self, context_fn: Callable[[], Contexts], determinism_check: str, debug: bool) -> Any:
         logs = None
@@ -180,11 +188,11 @@ class _Call:
         return result
 
     def rerun(self, *args: Any) -> None:
-        """Run the function once more, with the random numbers of the first time."""
+        """Run the function once more, with the random numbers and the autocast of the first time."""
         with fork_rng(enabled=self.random is not None):
             if self.random is not None:
                 set_rng_state(self.random)
-            with self.context:
+            with self.casting, self.context:
                 self.function(*args, **self.kwargs)
 
 
@@ -241,6 +249,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = get_rng_state() if preserve_rng_state else None
+        ctx.casting = _casting_as_now()
         # Tensors are saved as every op saves its own, so that writes to them are noticed; the rest is kept as it is.
         ctx.places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
@@ -264,7 +273,7 @@ class CheckpointFunction(Function):
         with fork_rng(enabled=ctx.random is not None):
             if ctx.random is not None:
                 set_rng_state(ctx.random)
-            with enable_grad():
+            with enable_grad(), ctx.casting:
                 outputs = ctx.run_function(*detached)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         wanted = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, Tensor) and o.requires_grad]

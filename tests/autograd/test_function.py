@@ -283,3 +283,25 @@ def test_first_output_that_a_function_saved_leads_back_to_its_call(apply, hooked
     for _ in range(3):
         (found,) = grad(found.sum(), x, create_graph=True)
         assert torch.allclose(found, x.exp())
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_an_input_of_a_subclass_comes_out_as_one(requires_grad):
+    class Named(torch.Tensor):
+        pass
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = torch.ones(2).as_subclass(Named).requires_grad_(requires_grad)
+    y = Same.apply(x)
+    assert type(y) is Named and y is not x and y.requires_grad == requires_grad
+    if requires_grad:
+        y.sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]

@@ -171,3 +171,12 @@ def test_every_method_that_writes_is_refused_outside():
         with jitgrad.inference_mode():
             getattr(x, name)(*args)
     assert len(tried) >= 130
+
+
+def test_views_of_inference_tensors_are_not_tracked():
+    with jitgrad.inference_mode():
+        x = jitgrad.ones(2, 3)
+        assert not x.view(-1)._is_view()
+    view = x.view(-1)
+    assert jitgrad.is_inference(view) and not view._is_view() and view.is_leaf
+    assert jitgrad.ones(2, 3).view(-1)._is_view()

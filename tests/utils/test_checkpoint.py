@@ -381,3 +381,30 @@ def test_observed_calls_take_every_keyword_and_name_the_op_in_errors():
             torch.exp()
     finally:
         remove_observer(observer)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_autocast_of_forward_is_that_of_the_second_run(reentrant):
+    dtypes, net = [], torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+
+    def run(x):
+        y = net[:2](x)
+        dtypes.append(y.dtype)
+        return net[2](y)
+
+    def gradients(apply, enabled):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            loss = apply(x).float().pow(2).sum()
+        loss.backward()  # outside of the region, as it should be
+        return torch.cat([x.grad.flatten(), *(p.grad.flatten() for p in net.parameters())])
+
+    for enabled in (True, False):
+        net.zero_grad()
+        expected = gradients(run, enabled)
+        net.zero_grad()
+        dtypes.clear()
+        found = gradients(lambda x: checkpoint(run, x, use_reentrant=reentrant), enabled)
+        assert torch.equal(found, expected)
+        assert dtypes == [torch.bfloat16 if enabled else torch.float32] * 2
+    assert not torch.is_autocast_enabled("cpu")

@@ -15,6 +15,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
+from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import sort as sort_kernels
 from jitgrad.kernels.loops import unique as kernels
@@ -24,6 +25,11 @@ from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__: list[str] = []
+
+_NODES = {
+    "_unique2": "Unique2Backward0", "unique_dim": "UniqueDimBackward0",
+    "unique_consecutive": "UniqueConsecutiveBackward0",
+}  # fmt: skip
 
 
 def _distinct(x: Tensor, ordered: bool, inverse: bool, counts: bool) -> tuple[Tensor, Any, Any]:
@@ -86,15 +92,15 @@ def _unique(op: str, x: Tensor, dim: Any, ordered: bool, inverse: bool, counts: 
     check_one_shape(op, x)
     if read_observers:  # how many there are decides the shape of the result
         announce_read("unique(), or unique_consecutive(),")
-    inverse, counts, x = as_flag(inverse), as_flag(counts), unrecorded(x)
+    inverse, counts, input, x = as_flag(inverse), as_flag(counts), x, unrecorded(x)
     if dim is None or not x._layout.ndim:
         found = _distinct(x, ordered, inverse, counts)
     else:
         d = normalize_dim(int_argument("unique", "dim", 5, dim), x._layout.ndim)
         _check_slices(x._layout, d)
         found = _distinct_slices(x, d, ordered, inverse, counts)
-    asked = tuple([t for t in found if t is not None])
-    return asked if inverse or counts else found[0]
+    values = underived(op, found[0], input, node_name=_NODES[op])
+    return (values, *[t for t in found[1:] if t is not None]) if inverse or counts else values
 
 
 @public
@@ -102,8 +108,9 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The distinct elements in order, or the distinct slices along ``dim``; without a gradient.
+    """The distinct elements in order, or the distinct slices along ``dim``.
 
+    Backward through them raises NotImplementedError.
     return_inverse: also which of them each element is, in the shape of ``input``, or a vector for ``dim``.
     return_counts: also how often each of them is there.
     """

@@ -82,9 +82,8 @@ def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
 def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
     """The derivative of ``output``, which ``_standard_gamma(self)`` drew, in ``self``; backward raises."""
     _check_dtypes("_standard_gamma_grad_cpu", self, output)
-    error = NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
     found = table.standard_gamma_grad(self.detach(), output.detach())
-    return underived("aten::_standard_gamma_grad", found, self, output, error=error)
+    return underived("_standard_gamma_grad", found, self, output, node_name="StandardGammaGradBackward0")
 
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:

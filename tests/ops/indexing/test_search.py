@@ -126,3 +126,21 @@ def test_masked_indices():
     for dtype, title in ((torch.float32, "Float"), (torch.bool, "Bool"), (torch.uint8, "Byte")):
         with pytest.raises(RuntimeError, match=f"^_unsafe_masked_index found unexpected index type {title}$"):
             torch._unsafe_masked_index_put_accumulate(x, mask, [torch.ones(3, dtype=dtype)], torch.ones(3))
+
+
+@pytest.mark.parametrize("call, node, op", [
+    (lambda x: x.unique(), "Unique2Backward0", "_unique2"),
+    (lambda x: x.unique(return_counts=True)[0], "Unique2Backward0", "_unique2"),
+    (lambda x: x.unique(dim=0), "UniqueDimBackward0", "unique_dim"),
+    (lambda x: x.unique_consecutive(), "UniqueConsecutiveBackward0", "unique_consecutive"),
+    (lambda x: x.unique_consecutive(dim=0), "UniqueConsecutiveBackward0", "unique_consecutive"),
+])  # fmt: skip
+def test_distinct_elements_have_no_derivative_yet(call, node, op):
+    x = torch.tensor([1.0, 2.0, 1.0])
+    assert not call(x).requires_grad
+    found = call(x.requires_grad_())
+    assert found.grad_fn.name() == node and str(found).endswith(f"grad_fn=<{node}>)")
+    with pytest.raises(NotImplementedError, match=f"the derivative for '{op}' is not implemented."):
+        found.sum().backward()
+    with torch.no_grad():
+        assert not call(x).requires_grad
