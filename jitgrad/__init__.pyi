@@ -2211,7 +2211,7 @@ def unique(
     input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
     return_counts: builtins.bool = False, dim: builtins.int | None = None,
 ) -> Any:
-    """The distinct elements in order, or the distinct slices along ``dim``; without a gradient."""
+    """The distinct elements in order, or the distinct slices along ``dim``."""
 def unique_consecutive(
     input: Tensor, return_inverse: builtins.bool = False, return_counts: builtins.bool = False,
     dim: builtins.int | None = None,

@@ -162,7 +162,7 @@ class Tensor:
     def _indices(self) -> Tensor:
         """The indices as they are."""
     def _is_view(self) -> builtins.bool:
-        """Whether this is a view of another tensor's memory."""
+        """Whether this is a view of another tensor's memory; False for inference tensors, of which none are tracked."""
     _layout: Layout
     _leaf_edge: Any
     _leaf_hooks: Any
@@ -1800,7 +1800,7 @@ class Tensor:
         self, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
         return_counts: builtins.bool = False, dim: builtins.int | None = None,
     ) -> Any:
-        """The distinct elements in order, or the distinct slices along ``dim``; without a gradient."""
+        """The distinct elements in order, or the distinct slices along ``dim``."""
     def unique_consecutive(
         self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False,
         dim: builtins.int | None = None,
