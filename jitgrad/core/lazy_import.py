@@ -9,7 +9,10 @@ from typing import Any
 
 from jitgrad.core.missing_names import missing_name
 
-__all__ = ["lazy_attributes", "set_lazy_attributes"]
+__all__ = ["PLACES", "lazy_attributes", "offer", "set_lazy_attributes"]
+
+# {(a module, a name in it): the module that offers it as its own, as PyTorch's of that name does}
+PLACES: dict[tuple[str, str], str] = {}
 
 
 def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -39,6 +42,14 @@ def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[st
 def set_lazy_attributes(package: str, sources: dict[str, str]) -> None:
     """Give a package the two functions of ``lazy_attributes``.
 
-    For packages that type checkers read: in one whose own text defines ``__getattr__`` they accept any name.
+    For packages that type checkers read: in one whose own text defines ``__getattr__`` they accept any name. A module
+    that is no package offers the names as its own.
     """
+    if not hasattr(sys.modules[package], "__path__"):
+        PLACES.update({(source, name): package for name, source in sources.items()})
     vars(sys.modules[package]).update(zip(("__getattr__", "__dir__"), lazy_attributes(package, sources), strict=True))
+
+
+def offer(module: str, *objects: Any) -> None:
+    """Note that a module offers classes of other files as its own."""
+    PLACES.update({(o.__module__, o.__qualname__): module for o in objects})

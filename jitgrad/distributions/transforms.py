@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.core.lazy_import import offer
 from jitgrad.core.tensor import Tensor
 from jitgrad.distributions import constraints
 from jitgrad.distributions.transform_base import (
@@ -40,6 +41,9 @@ __all__ = [
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
+offer(__name__, CatTransform, ComposeTransform, CorrCholeskyTransform, IndependentTransform, LowerCholeskyTransform,
+      PositiveDefiniteTransform, ReshapeTransform, SoftmaxTransform, StackTransform, StickBreakingTransform, Transform,
+      _InverseTransform)  # fmt: skip
 identity_transform: Transform = ComposeTransform([])
 
 

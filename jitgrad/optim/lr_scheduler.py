@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.core.lazy_import import set_lazy_attributes
+from jitgrad.core.lazy_import import offer, set_lazy_attributes
 from jitgrad.optim.lr_base import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
@@ -39,6 +39,7 @@ _LATER = {
     **dict.fromkeys(("CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"), "jitgrad.optim.lr_cycles"),
 }
 set_lazy_attributes(__name__, _LATER)
+offer(__name__, LRScheduler, _LRScheduler)
 
 class _ByFunctions(LRScheduler):
     """Schedules of a user's function, or one for each group."""

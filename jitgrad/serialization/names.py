@@ -1,7 +1,7 @@
 """Names in files: what stands in a file for a class or function of jitgrad, and what a name in a file means here.
 
-A file has PyTorch's names. What PyTorch keeps in another module than jitgrad says so by ``pickled_as``; all else in
-``jitgrad.X`` is ``torch.X``.
+A file has PyTorch's names. What PyTorch keeps in another module than jitgrad says so by ``pickled_as``, or is offered
+by the module of that name (`PLACES`); all else in ``jitgrad.X`` is ``torch.X``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import device
+from jitgrad.core.handles import RemovableHandle
 from jitgrad.core.layout import Size
+from jitgrad.core.lazy_import import PLACES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, published
 from jitgrad.ops.memory.rebuild import LATER, TORCH_NAMES
@@ -37,6 +39,7 @@ class StorageType:
 
 _CLASSES = {device: "device", dtypes.dtype: "dtype", Size: "Size", Tensor: "Tensor"}
 TORCH_NAMES.update({kind: ("torch", name) for kind, name in _CLASSES.items()})
+TORCH_NAMES[RemovableHandle] = "torch.utils.hooks", "RemovableHandle"
 _BY_TORCH_NAME: dict[tuple[str, str], Any] = {}
 _COUNT = "", ""  # no name of a file's: how many names the table was made of
 
@@ -53,7 +56,7 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.partition(".")[0] != "jitgrad":
         return None
-    return "torch" + module.removeprefix("jitgrad"), name
+    return "torch" + PLACES.get((module, name), module).removeprefix("jitgrad"), name
 
 
 def _tables() -> dict[tuple[str, str], Any]:

@@ -7,6 +7,7 @@ from types import MethodType
 from typing import Any
 
 import jitgrad
+from jitgrad.core.lazy_import import offer
 from jitgrad.nn.modules import global_hooks
 from jitgrad.nn.modules.global_hooks import (
     register_module_backward_hook,
@@ -33,6 +34,8 @@ __all__ = [
     "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
+
+offer(__name__, _WrappedHook)
 
 _forward_unimplemented = ModuleCall.forward
 # PyTorch's names for them, which tests of programs empty.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jitgrad
+from jitgrad.core.lazy_import import offer
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.nn import init
@@ -23,6 +24,7 @@ from jitgrad.nn.utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
+offer(__name__, GRUCell, LSTMCell, RNNCell, RNNCellBase)
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jitgrad
+from jitgrad.core.lazy_import import offer
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn.utils.convert_parameters import parameters_to_vector
@@ -35,6 +36,8 @@ __all__ = [
 ]  # fmt: skip
 
 explain_missing_names(__name__)
+offer(__name__, BasePruningMethod, CustomFromMask, Identity, L1Unstructured, LnStructured, PruningContainer,
+      RandomStructured, RandomUnstructured)  # fmt: skip
 
 
 def identity(module: Any, name: str) -> Any:

@@ -123,6 +123,48 @@ def test_offsets_can_be_counted():
     assert torch.load(file, map_location="meta")[2].untyped_storage()._checkpoint_offset % 64 == 0
 
 
+ARGUMENTS = {
+    **dict.fromkeys(("Linear", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "EmbeddingBag"), (4, 3)),
+    **dict.fromkeys(("BatchNorm2d", "SyncBatchNorm", "InstanceNorm1d", "LayerNorm", "RMSNorm", "LazyLinear"), (4,)),
+    **dict.fromkeys(("Conv2d", "ConvTranspose1d"), (2, 4, 3)), "LazyConv1d": (2, 3), "Bilinear": (2, 3, 4),
+    **dict.fromkeys(("MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer"), (4, 2)),
+    "Transformer": (4, 2, 1, 1), "Embedding": (4, 3), "AdaptiveLogSoftmaxWithLoss": (4, 6, [2]), "Fold": (4, 2),
+    **dict.fromkeys(("MaxPool2d", "AdaptiveAvgPool2d", "CrossMapLRN2d", "PixelShuffle", "ZeroPad2d"), (2,)),
+    **dict.fromkeys((
+        "GLU", "PReLU", "RReLU", "Softmax2d", "LazyBatchNorm1d", "LazyInstanceNorm2d", "CTCLoss", "NLLLoss2d",
+        "MSELoss", "CosineEmbeddingLoss", "TripletMarginLoss", "PoissonNLLLoss", "GaussianNLLLoss", "ParameterList",
+        "ParameterDict", "Sequential", "CosineSimilarity", "Upsample",
+    ), ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_modules_of_all_files_move_whole(name):
+    for writer, reader in ((torch, jitgrad), (jitgrad, torch)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = getattr(writer.nn, name)(*ARGUMENTS[name])
+            read = reader.load(written(writer, made), weights_only=False)
+        assert type(read) is getattr(reader.nn, name) and str(read) == str(made)
+
+
+def test_what_is_in_other_files_moves_whole():
+    def things(t):
+        d, prune = t.distributions.transforms, importlib.import_module(f"{t.__name__}.nn.utils.prune")
+        made = [d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0)]), d.StickBreakingTransform(),
+                prune.L1Unstructured(0.5), prune.PruningContainer(), t.nn.LazyLinear(3)]  # fmt: skip
+        parameter = t.nn.Parameter(t.ones(2))
+        optimizer = t.optim.SGD([parameter], 0.1)
+        schedules = t.optim.lr_scheduler
+        return [*made, schedules.CosineAnnealingWarmRestarts(optimizer, 3), schedules.OneCycleLR(optimizer, 1.0, 9)]
+
+    for writer, reader in ((torch, jitgrad), (jitgrad, torch)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = reader.load(written(writer, things(writer)), weights_only=False)
+        assert [type(f) for f in found] == [type(t) for t in things(reader)]
+
+
 def test_models_move_whole():
     def net(t):
         nn = t.nn
