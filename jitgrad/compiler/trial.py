@@ -41,7 +41,7 @@ def may_be_tried(node: Node) -> bool:
 def unnoticed(nodes: Iterable[Node]) -> Iterator[None]:
     """Around a trial of nodes: Refused where it has changed what their ``ctx`` holds, which is as before afterwards."""
     kept = [(vars(node), dict(vars(node))) for node in nodes]
-    held = [(value, _copy(value)) for _, before in kept for value in before.values() if _copy(value) is not None]
+    held = [(c, c.copy()) for _, before in kept for value in before.values() for c in _containers(value)]
     try:
         yield
     finally:
@@ -54,9 +54,13 @@ def unnoticed(nodes: Iterable[Node]) -> Iterator[None]:
         raise Refused("it changes ctx")
 
 
-def _copy(value: Any) -> Any:
-    """A copy of a container of Python's; None for anything else."""
-    return value.copy() if type(value) in (list, dict, set) else None
+def _containers(value: Any) -> Iterator[Any]:
+    """The lists, dictionaries and sets of Python's in a value, from the innermost out."""
+    if type(value) in (list, dict, set, tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _containers(item)
+        if not isinstance(value, tuple):
+            yield value
 
 
 def _are_same(now: Any, before: Any) -> bool:

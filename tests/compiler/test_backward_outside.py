@@ -167,6 +167,11 @@ def filling(ctx, g):
     return g * len(ctx.found)
 
 
+def filling_deeply(ctx, g):
+    ctx.deep["lists"][0].append(1)
+    return g * len(ctx.deep["lists"][0])
+
+
 def deciding(ctx, g):
     return g if g.sum() > 0 else g * 2
 
@@ -186,11 +191,23 @@ def accumulating(ctx, g):
 
 
 def identity(ctx, x):
-    ctx.found = []
+    ctx.found, ctx.deep = [], {"lists": ([],)}
     return x * 1.0
 
 
-LEFT_OUT = counting, noting, adding, printing, drawing, marking, filling, deciding, catching, accumulating
+LEFT_OUT = (
+    counting,
+    noting,
+    adding,
+    printing,
+    drawing,
+    marking,
+    filling,
+    filling_deeply,
+    deciding,
+    catching,
+    accumulating,
+)
 
 
 @pytest.mark.parametrize("backward", LEFT_OUT, ids=lambda f: f.__name__)
