@@ -28,13 +28,15 @@ def runs_programs_code(node: Node) -> bool:
 def may_be_tried(node: Node) -> bool:
     """Whether a node that runs a program's code can be run once more, and gives the same for zeros as for no gradient.
 
-    Functions of jitgrad's are not followed; where a saved tensor is handed over, the second run finds none.
+    Functions of jitgrad's are not followed; where a saved tensor is handed over, the second run finds none; writes to
+    a device's memory are not noticed before they are done.
     """
     if not isinstance(node, BackwardCFunction) or getattr(node, "packing", False):
         return False
     cls = node._forward_cls
     ours = cls.__module__.startswith("jitgrad.")
-    return node.materialize_grads and not (ours or cls.clear_saved_tensors_on_access)
+    elsewhere = any(known is not None and known[0].device != "cpu" for known in node._outputs)
+    return node.materialize_grads and not (ours or cls.clear_saved_tensors_on_access or elsewhere)
 
 
 @contextlib.contextmanager
