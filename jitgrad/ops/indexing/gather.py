@@ -22,6 +22,7 @@ from jitgrad.kernels.loops import elements as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.places import (
+    arranging,
     blocks_around,
     checked_by_kernel,
     checking,
@@ -207,8 +208,10 @@ class Gather(Structured, public=True):
         launches = Launches([(kernels.gather, *arrays)], [row_major(x_layout, index_layout.shape)])
         places_layout = int64_of(index_layout)
         read = compiled(launches, {"x": x_layout, "index": places_layout})
-        checked = lambda x, index: read(x, check(index))
-        return checked_by_kernel(read, checked) if index_layout is places_layout else checked
+        arranged, run = arranging(index_layout), read
+        if index_layout is not places_layout:
+            run = lambda x, index: read(x, arranged(index))
+        return checked_by_kernel(run, lambda x, index: read(x, check(index)))
 
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)

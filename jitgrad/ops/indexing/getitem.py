@@ -5,14 +5,17 @@ Where nothing is recorded and no transform is at work, keys of ints and slices t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.host_reads import read_observers
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout
+from jitgrad.core.layout import Layout, cache
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import scopes
@@ -25,12 +28,13 @@ from jitgrad.dispatch.views import layout_of_view, view_of
 from jitgrad.kernels.launch import check_observers
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
+from jitgrad.ops.creation.from_data import from_numpy
 from jitgrad.ops.indexing.index_pattern import planned_fold
 from jitgrad.ops.indexing.index_put import Index, fill_at, put, put_at, resolve
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.places import row_major
 from jitgrad.ops.shape.expand import Unsqueeze
-from jitgrad.ops.shape.slicing import Select, Slice
+from jitgrad.ops.shape.slicing import Select, Slice, selecting, slicing
 from jitgrad.ops.shape.view import Alias
 
 __all__: list[str] = []
@@ -73,21 +77,29 @@ def _basic_part(x: Tensor, key: Any) -> Any:
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
     kind = key.__class__
+    if kind is not int and kind is not slice:
+        key = _simplified(key)
+        kind = key.__class__
     try:
         if kind is int:
-            return _select(self, 0, key)
+            if self._requires_grad or (row := _rows.get(self._layout)) is None:
+                return _first_row(self, key)
+            return row(self, key)
         if kind is slice:
             start, end, step = key.indices(self._layout.shape[0])
             if step > 0:
-                return _cut(self, 0, start, end if end > start else start, step)
+                if self._requires_grad or (part := _parts.get(self._layout)) is None:
+                    return _first_part(self, start, end if end > start else start, step)
+                return part(self, start, end if end > start else start, step)
         elif key is None:
             return _unsqueeze(self, 0)
-        elif kind is tuple and key and key[0].__class__ is not Tensor and key[-1].__class__ is not Tensor:
-            recorded = (self._requires_grad and grad_state.enabled) or grad_state.levels
-            view = None if recorded else _basic_view(self, key)
-            view = _view_by_steps(self, key) if view is None else view
-            if view is not None:
-                return view
+        elif kind is tuple and key:
+            if key[0].__class__ is not Tensor and key[-1].__class__ is not Tensor:
+                recorded = (self._requires_grad and grad_state.enabled) or grad_state.levels
+                view = None if recorded else _basic_view(self, key)
+                view = _view_by_steps(self, key) if view is None else view
+                if view is not None:
+                    return view
     except (IndexError, TypeError, ValueError):
         """The general path raises PyTorch's error for this key."""
     first, given = _indexed(key) if kind is tuple else (0, (key,))
@@ -109,6 +121,65 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
             return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
+
+
+_MADE_SIMPLE = frozenset({Tensor, list})
+_numbers: dict[Layout, bool] = cache()  # whether tensors of a layout are whole numbers without dims
+
+
+def _simplified(key: Any) -> Any:
+    """A key, or its items, as `_simple` gives them; of a tuple only if the first or the last item asks for it."""
+    kind = key.__class__
+    if kind is Tensor:
+        return key if _numbers.get(key._layout) is False else _simple(key)
+    if kind is tuple and key and (key[0].__class__ in _MADE_SIMPLE or key[-1].__class__ in _MADE_SIMPLE):
+        return tuple(map(_simple, key))
+    return _simple(key) if kind is list else key
+
+
+def _simple(item: Any) -> Any:
+    """A tensor that is one whole number as that, a list of whole numbers as a tensor; anything else as it is.
+
+    Whether reading a number is allowed, and what a wrapped one means, is for the general path to say.
+    """
+    if item.__class__ is Tensor:
+        known = _numbers.get(item._layout)
+        if known is None:
+            known = _is_number(item._layout)
+            if item._level is None:
+                _numbers[item._layout] = known
+        if known and not read_observers and item._level is None and type(item._data) is np.ndarray:
+            return item._data.item()
+    elif item.__class__ is list and item and _ONLY_INTS.issuperset(map(type, item)):
+        with suppress(OverflowError):
+            return from_numpy(np.array(item, np.int64))
+    return item
+
+
+def _is_number(layout: Layout) -> bool:
+    return not layout.ndim and layout.dtype.category == 1 and layout.dtype.name != "uint8"
+
+
+_ONLY_INTS = frozenset({int})
+
+
+# The plans of Select and Slice along the first dim, by layout: what isn't recorded needs no more of an op than these.
+_rows: dict[Layout, Callable[..., Tensor]] = cache()
+_parts: dict[Layout, Callable[..., Tensor]] = cache()
+
+
+def _first_row(x: Tensor, index: int) -> Tensor:
+    """``x[index]`` by the op; later ones of this layout go by its plan, those of wrapped tensors never."""
+    if x._level is None and x._layout.ndim:
+        _rows[x._layout] = selecting(x._layout, 0)
+    return Select.apply(x, 0, index)
+
+
+def _first_part(x: Tensor, start: int, end: int, step: int) -> Tensor:
+    """The same for ``x[start:end:step]``."""
+    if x._level is None:
+        _parts[x._layout] = slicing(x._layout, 0)
+    return Slice.apply(x, 0, start, end, step)
 
 
 _TENSORS = frozenset({Tensor})
@@ -165,6 +236,8 @@ _select, _cut, _unsqueeze = Select.apply, Slice.apply, Unsqueeze.apply
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
+    if key.__class__ is not int and key.__class__ is not slice:
+        key = _simplified(key)
     recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
     if not (recorded or grad_state.levels or key.__class__ is Tensor):
         part = _basic_part(self, key)

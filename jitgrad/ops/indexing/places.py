@@ -13,6 +13,7 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.planned import Launches, Read, Written, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.kernels.launch import SPLIT_SIZE, check, check_observers, launch, prepared
@@ -22,8 +23,8 @@ from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = [
-    "blocks_around", "checked_by_kernel", "checked_index", "checking", "empty_like_layout", "in_blocks", "int64_of",
-    "places_for_samples", "row_major", "spread_blocks", "written",
+    "arranging", "blocks_around", "checked_by_kernel", "checked_index", "checking", "empty_like_layout", "in_blocks",
+    "int64_of", "places_for_samples", "row_major", "spread_blocks", "written",
 ]  # fmt: skip
 
 _ROWS = 16  # as which a long index is checked, so that several threads can
@@ -38,17 +39,33 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 
 def checked_index(index: Tensor, n: int, error_of: Callable[[int], Exception]) -> Tensor:
     """A row-major int64 index without history, all of it in 0 .. n - 1; ``error_of(value)`` is raised for another."""
+    places = unchecked_places(index)
+    return checking(places._layout, n, error_of)(places)
+
+
+def unchecked_places(index: Tensor) -> Tensor:
+    """The same of an index that its reader checks."""
     places = contiguous(cast(index.detach(), int64))
     if places._layout is not (plain := int64_of(places._layout)):  # one element with a stride of its own
         places = wrap(places._data.reshape(plain.array_shape), plain)
-    return checking(places._layout, n, error_of)(places)
+    return places
+
+
+def arranging(index: Layout) -> Callable[[Tensor], Tensor]:
+    """The plan of ``unchecked_places`` for an index of this layout."""
+    plain = int64_of(index)
+    if index.dtype.category != 1 or index.device != "cpu" or not index.numel or index is plain:
+        return unchecked_places
+    copy = copying(index, plain)
+    return lambda index: copy(wrap(index._data, index._layout))
 
 
 def checking(index: Layout, n: int, error_of: Callable[[int], Exception]) -> Callable[[Tensor], Tensor]:
     """The plan of ``checked_index(index, n, error_of)``."""
     m, kernel = index.numel, kernels.first_outside
-    if index is not int64_of(index):
-        return lambda index: checked_index(index, n, error_of)
+    if index is not (plain := int64_of(index)):
+        tidy, arranged = checking(plain, n, error_of), arranging(index)
+        return lambda index: tidy(arranged(index))
     rows = _ROWS if m >= SPLIT_SIZE and m % _ROWS == 0 else 1
     shape = rows, m // rows
 
@@ -60,8 +77,8 @@ def checking(index: Layout, n: int, error_of: Callable[[int], Exception]) -> Cal
                 check(row, _refuse, error_of)
         return index
 
-    plain = index.device == "cpu"
-    run = prepared(kernel, index.numpy_dtype, shape, (rows, 2), None, None) if plain else partial(launch, kernel)
+    on_cpu = index.device == "cpu"
+    run = prepared(kernel, index.numpy_dtype, shape, (rows, 2), None, None) if on_cpu else partial(launch, kernel)
     return checked
 
 
