@@ -102,7 +102,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                     return view
     except (IndexError, TypeError, ValueError):
         """The general path raises PyTorch's error for this key."""
-    first, given = _indexed(key) if kind is tuple else (0, (key,))
+    first, given = _indexed(self, key)
     if (fold := _fold(self, first, given)) is not None:
         if fold.read is None or check_observers or (self._requires_grad and grad_state.enabled):
             return Index.apply(self, *fold.resolve(given))
@@ -188,8 +188,10 @@ _TENSORS = frozenset({Tensor})
 _WHOLE = slice(None)
 
 
-def _indexed(key: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
-    """A key without the slices of whole dims at its ends, and how many it begins with."""
+def _indexed(x: Tensor, key: Any) -> tuple[int, tuple[Any, ...]]:
+    """The items of a key without the slices of whole dims at its ends, and how many it begins with."""
+    if type(key) is not tuple or len(key) > x._layout.ndim:  # of which there may be too many
+        return 0, (key,)
     first, end = 0, len(key)
     while first < end and key[first].__class__ is slice and key[first] == _WHOLE:
         first += 1
@@ -253,7 +255,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         if _masks_all(self, key):
             self.masked_fill_(key, value)
             return
-    first, given = _indexed(key) if type(key) is tuple else (0, (key,))
+    first, given = _indexed(self, key)
     begins_with_one = isinstance(value, Tensor) and value._layout.shape[:1] == (1,)
     if not begins_with_one and (fold := _fold(self, first, given)) is not None:
         warn_of_expanded("index_put_", self, "tensor[indices] = tensor")

@@ -61,6 +61,10 @@ def test_numbers_out_of_bounds():
         x[torch.tensor(1.0)]
     with pytest.raises(IndexError, match="too many indices"):
         x[0, ONE, ONE]
+    with pytest.raises(IndexError, match="too many indices for tensor of dimension 1"):
+        x[0][torch.tensor([0, 1]), :]
+    with pytest.raises(IndexError, match="too many indices for tensor of dimension 1"):
+        x[0][:, torch.tensor([0, 1])] = 1
 
 
 def test_numbers_and_lists_in_transforms_and_compiled_functions():
